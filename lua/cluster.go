@@ -59,7 +59,7 @@ func (s *Server) writing(sc script, keys Keys, n int) []any {
 
 // Moving reports whether err says that the keys of a lock are on their way to another node. A
 // moment later they are there.
-func Moving(err error) bool { return says(err, "TRYAGAIN") }
+func Moving(err error) bool { return Says(err, "TRYAGAIN") }
 
 // reloadSlots has the map of the slots read again if err may mean that it is out of date. go-redis
 // does so when a node redirects a command, but not when a node is dead: go-redis learns nothing
@@ -92,7 +92,7 @@ func (s *Server) Node(keys Keys) redis.UniversalClient {
 // elsewhere reports whether a node did nothing because another node has the keys: it answered so, or
 // its client is closed, for it has left the cluster.
 func elsewhere(err error) bool {
-	return says(err, "MOVED") || says(err, "ASK") || look(err).shut
+	return Says(err, "MOVED") || Says(err, "ASK") || look(err).shut
 }
 
 // Masters sends a command to the server, or at the same time to each node that has keys, and

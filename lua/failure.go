@@ -102,8 +102,8 @@ func Ended(err error) bool {
 // Kept reports whether err is ErrKept.
 func Kept(err error) bool { return look(err).kept }
 
-// says reports whether err is an answer of the server's, or of a proxy's, that begins so.
-func says(err error, prefix string) bool { return strings.HasPrefix(look(err).reply, prefix) }
+// Says reports whether err is an answer of the server's, or of a proxy's, that begins so.
+func Says(err error, prefix string) bool { return strings.HasPrefix(look(err).reply, prefix) }
 
 // Answered reports whether err is the server's own answer, and not that of a proxy that got none.
 func Answered(err error) bool { return look(err).answered }

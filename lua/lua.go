@@ -305,7 +305,7 @@ func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, erro
 func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, error) {
 	start := time.Now()
 	reply, err := s.send(ctx, command, s.by)
-	if err != nil && says(err, "NOSCRIPT") {
+	if err != nil && Says(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
@@ -342,7 +342,7 @@ func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",
 	} {
-		if says(err, prefix) {
+		if Says(err, prefix) {
 			return true
 		}
 	}

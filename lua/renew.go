@@ -55,7 +55,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) []Renewed {
 }
 
 // WrongType reports whether err is the server's refusal of a key that has a value of another type.
-func WrongType(err error) bool { return says(err, "WRONGTYPE") }
+func WrongType(err error) bool { return Says(err, "WRONGTYPE") }
 
 // renewals is the command that renews all holds.
 func renewals(holds []Renewal) []any {
@@ -108,7 +108,7 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 	silent := false // a request that is sent now may go unanswered, too
 	for i, request := range requests {
 		all[i] = renewedOne(request)
-		if again := says(all[i].Err, "NOSCRIPT") || elsewhere(all[i].Err); again && !silent {
+		if again := Says(all[i].Err, "NOSCRIPT") || elsewhere(all[i].Err); again && !silent {
 			all[i] = s.Renew(ctx, holds[i:i+1])[0]
 		}
 		silent = silent || Unanswered(all[i].Err)

@@ -45,7 +45,7 @@ func (r Replicas) confirmed(wait once) *Confirmed {
 	got := new(Confirmed)
 	reply, err := wait.Result()
 	switch counts, _ := reply.([]any); {
-	case r.Disk && says(err, "unknown command"):
+	case r.Disk && Says(err, "unknown command"):
 		got.Err = fmt.Errorf("the server has no WAITAOF, which came with Redis 7.2: %w", errors.ErrUnsupported)
 	case err != nil:
 		got.Err = err
@@ -77,7 +77,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 		return reply, nil, err
 	}
 	answer, got, err := s.atItsNode(ctx, keys, command, need)
-	if err != nil && says(err, "NOSCRIPT") {
+	if err != nil && Says(err, "NOSCRIPT") {
 		answer, got, err = s.atItsNode(ctx, keys, sc.whole(command), need)
 	}
 	s.reloadSlots(err)
@@ -97,7 +97,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 func (s *Server) atItsNode(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
 	for pause := firstMove; ; pause *= 2 {
 		answer, got, err = s.waited(ctx, keys, command, need)
-		if !s.Sharded() || !says(err, "MOVED") || pause > lastMove {
+		if !s.Sharded() || !Says(err, "MOVED") || pause > lastMove {
 			return answer, got, err
 		}
 		s.cluster.ReloadState(ctx)

@@ -115,7 +115,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 		err = seen(err)
 		if err == nil {
 			page[i].State, err = decodeState(reply)
-		} else if says(err, "NOSCRIPT") {
+		} else if Says(err, "NOSCRIPT") {
 			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 1)
 		}
 		if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {

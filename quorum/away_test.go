@@ -435,6 +435,6 @@ func TestANodeThatProbesFindToBeOfAnotherQuorumStaysAway(t *testing.T) {
 	if n := w.direct[2].Exists(w.Context(), "quorum:lock:{x}").Val(); n > 0 {
 		t.Error("the node was asked for its vote")
 	}
-	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", l.set).Err())
+	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", l.nodes[2].seat).Err())
 	w.until("it is back", func() bool { return !l.nodes[2].away() })
 }

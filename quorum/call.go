@@ -38,8 +38,6 @@ type call struct {
 	renewing time.Time     // when the first renewal went out since a majority last answered one; zero: all were answered
 	arg      any           // the ticket, as an argument of scripts
 	keys     []any         // of scripts about this call
-	first    []any         // the command of the first enter, which is the same for all nodes
-	leaving  []any         // that of a leave, unless there are late requests
 	release  *release      // nil: the hold is not given back yet
 }
 
@@ -216,13 +214,7 @@ func (l *Locker) away(i int) bool { return l.nodes[i].away() }
 func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func() {
 	node := l.nodes[i]
 	place, back := c.Enter(i)
-	command := c.first
-	if command == nil || place > 0 || back > 0 {
-		command = l.enterCommand(c, place, back)
-	}
-	if place == 0 && back == 0 {
-		c.first = command
-	}
+	command := l.enterCommand(c, node, place, back)
 	return func() {
 		pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
 		var a ballot.Answer
@@ -241,11 +233,11 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 }
 
 // enterCommand is that of an enter: few words, on the usual way.
-func (l *Locker) enterCommand(c *call, place lua.Place, back int64) []any {
+func (l *Locker) enterCommand(c *call, n *node, place lua.Place, back int64) []any {
 	if place == 0 && c.Bound == 0 && back == 0 {
-		return enterScript.CommandOn(c.keys, c.arg, l.args.set, l.args.most)
+		return enterScript.CommandOn(c.keys, c.arg, n.arg, l.args.most)
 	}
-	return enterScript.CommandOn(c.keys, c.arg, l.args.set, l.args.most, decimal(place), c.Bound, decimal(back))
+	return enterScript.CommandOn(c.keys, c.arg, n.arg, l.args.most, decimal(place), c.Bound, decimal(back))
 }
 
 // answered takes in what came of an enter. Locker.mu must be held.
@@ -305,7 +297,6 @@ func (l *Locker) judge(c *call) {
 		l.tell(c, i, v.Token)
 	}
 	if v.Split {
-		c.first = nil
 		c.split = time.AfterFunc(splitFor, func() { _, _ = l.giveUp(c, nil) })
 	}
 	if end := c.Ends(); !end.IsZero() {

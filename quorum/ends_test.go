@@ -121,7 +121,7 @@ func TestWhenCloseHasReturnedNoGrantOfALastMessageIsBeingGivenBack(t *testing.T)
 		}()
 		time.Sleep(100 * time.Millisecond) // no leave is under way
 		h.hush(0)
-		if n := h.nodes[0].Publish(l.channels+l.core.ID, message); n != 1 {
+		if n := h.nodes[0].Publish(l.nodes[0].channel, message); n != 1 {
 			h.Fatalf("%d hear it", n)
 		}
 		<-closed

@@ -3,7 +3,7 @@
 -- the record says who of them has the node's vote.
 --
 -- KEYS  1 record (hash)  2 line (zset)  3 waiters (zset)  4 token (string)  5 node (hash)  6 mark
--- ARGV  1 ticket  2 the set of nodes  3 its longest lease (ms); then nothing more, or
+-- ARGV  1 ticket  2 which node of which set  3 its longest lease (ms); then nothing more, or
 --       4 place (us; 0: none yet)  5 most waiters (0: no bound; -1: a try)
 --       6 token of a vote that is given back (0: none)
 -- Reply us              the usual grant: now, token, since and place are this one number, a whole
@@ -15,7 +15,7 @@
 --       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
 --       {'gone'} the ticket has left
 -- Errors: WRONGTYPE of a key of the lock, and of a token that none can follow, before anything is
---       written. A full server refuses those that say no place.
+--       written. OTHERNODE. A full server refuses those that say no place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, set, most = ARGV[1], ARGV[2], ARGV[3]
 local place, bound = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
@@ -28,6 +28,7 @@ if not last then
   return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number below 2^53 - 1')
 end
 --#include parts/usual_enter.lua
+--#include parts/other.lua
 local me, asking = string.match(ticket, '^[^:]+'), ticket
 --#include parts/advance.lua
 local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)

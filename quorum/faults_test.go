@@ -199,7 +199,7 @@ func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
 		renews := func() {
 			_, err := l.nodes[0].send(w.Context(), l.nodes[0].server, renewScript, renewScript.CommandOn(
 				append([]any{l.nodeKey}, append(l.keysOf(keys, holder)[:4], l.mark(keys, holder))...),
-				l.core.ID, l.set, l.most.Milliseconds(), holder.String(), token, 1000, 0, 1, 1, 1))
+				l.core.ID, l.nodes[0].arg, l.most.Milliseconds(), holder.String(), token, 1000, 0, 1, 1, 1))
 			w.must(err)
 		}
 		forgets := func() { w.must(node.FlushAll(w.Context()).Err()) }
@@ -222,7 +222,7 @@ func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
 			}, lua.Neither},
 		} {
 			step.happens()
-			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.keysOf(keys, holder), holder.String(), token, 0, itself))
+			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.nodes[0], l.keysOf(keys, holder), holder.String(), token, 0, itself))
 			w.must(err)
 			if was != step.want {
 				w.Errorf("%s: it says %s instead of %s", step.what, was, step.want)
@@ -241,7 +241,7 @@ func TestANodeThatIsForcedSaysSoToEachLeaveOfItsHolder(t *testing.T) {
 		w.must(err)
 		w.must(l.ForceUnlock(w.Context(), "x"))
 		for _, late := range []int64{0, rules.Late.Milliseconds(), 0} { // an answer may be lost
-			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.keysOf(keys, ticket), ticket.String(), lease.Token(), late, itself))
+			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.nodes[0], l.keysOf(keys, ticket), ticket.String(), lease.Token(), late, itself))
 			w.must(err)
 			if was != lua.Forced {
 				w.Errorf("it says %s", was)
@@ -758,7 +758,7 @@ func TestALockerWithWrongNodesLeavesANodeThatHasLostAllToItsQuorum(t *testing.T)
 		w.until("the node rests for its own quorum", func() bool {
 			all, err := l.Nodes(w.Context())
 			w.must(err)
-			return all[0].Set == l.set && all[0].Quarantine > 0
+			return all[0].Set == l.nodes[0].seat && all[0].Quarantine > 0
 		})
 	})
 }
@@ -771,7 +771,7 @@ func TestANodeThatHasLostAllWhileALockIsHeldRestsFromTheNextRenewalOn(t *testing
 		w.until("it rests", func() bool {
 			all, err := l.Nodes(w.Context())
 			w.must(err)
-			return all[0].Set == l.set && all[0].Quarantine > 0
+			return all[0].Set == l.nodes[0].seat && all[0].Quarantine > 0
 		})
 		w.unlock(lease)
 	})

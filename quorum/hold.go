@@ -97,7 +97,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
 func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) (err error) {
 	keys := make([]string, 1, 1+5*len(holds))
 	keys[0] = l.nodeKey
-	args := []any{l.args.id, l.args.set, l.args.most}
+	args := []any{l.args.id, l.nodes[i].arg, l.args.most}
 	l.mu.Lock()
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h renewal) bool { // it has been given back meanwhile
 		return h.decided && (h.Phase != rules.Granted || h.HasLost(i)) || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)

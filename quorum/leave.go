@@ -70,15 +70,8 @@ func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, toke
 	if c.Open(i) {
 		late = rules.Late.Milliseconds()
 	}
-	command := c.leaving
-	if command == nil || late > 0 {
-		command = l.leaveCommand(c.keys, c.arg, token, late, itself)
-	}
-	if late == 0 {
-		c.leaving = command
-	}
 	l.mu.Unlock()
-	return l.sendLeave(ctx, by, i, command)
+	return l.sendLeave(ctx, by, i, l.leaveCommand(l.nodes[i], c.keys, c.arg, token, late, itself))
 }
 
 // taking says who has a ticket leave.
@@ -90,11 +83,11 @@ const (
 	evicted               // an administrator, from the line alone
 )
 
-func (l *Locker) leaveCommand(keys []any, ticket any, token, late int64, by taking) []any {
+func (l *Locker) leaveCommand(n *node, keys []any, ticket any, token, late int64, by taking) []any {
 	if late == 0 && by == itself {
-		return leaveScript.CommandOn(keys, ticket, l.args.set, l.args.most, token)
+		return leaveScript.CommandOn(keys, ticket, n.arg, l.args.most, token)
 	}
-	return leaveScript.CommandOn(keys, ticket, l.args.set, l.args.most, token, late, int(by))
+	return leaveScript.CommandOn(keys, ticket, n.arg, l.args.most, token, late, int(by))
 }
 
 // keysOf are the keys of scripts about one ticket.
@@ -104,7 +97,7 @@ func (l *Locker) keysOf(keys lua.Keys, t lua.Ticket) []any {
 
 // leaveFor leaves for a ticket that has no Lease.
 func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, late int64, by taking) (lua.Was, error) {
-	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(l.keysOf(keys, t), t.String(), 0, late, by))
+	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(l.nodes[i], l.keysOf(keys, t), t.String(), 0, late, by))
 }
 
 func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command []any) (lua.Was, error) {

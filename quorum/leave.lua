@@ -1,7 +1,7 @@
 -- leave: a call gives up whatever it has here. If that frees the vote, the next in line has it.
 --
 -- KEYS  1 record  2 line  3 waiters  4 token  5 node  6 mark
--- ARGV  1 ticket  2 the set of nodes  3 its longest lease (ms)
+-- ARGV  1 ticket  2 which node of which set  3 its longest lease (ms)
 --       4 token of the Lease (0: there was none); then nothing more, or
 --       5 how long late requests of the ticket are refused (ms; 0: there are none)
 --       6 1: by force: the holder is told, and no token is smaller than those it may have had
@@ -9,11 +9,12 @@
 -- Reply {'held'}, {'waited'} or {'neither'}; 1 is {'held'} in short
 --       {'forced'} a force has taken the vote, within the last minute
 --       {'forgotten'} the node has lost data, and grants nothing since
--- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
+-- Errors: WRONGTYPE of a key of the lock, and OTHERNODE; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, set, most, token = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local late, by = ARGV[5] or '0', ARGV[6] or '0'
 local force = by ~= '0'
+--#include parts/other.lua
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token')
 if by == '2' and holder[1] == ticket then -- it may have the lock by now

@@ -121,7 +121,7 @@ func (l *Locker) beatFor(at *line, i int, calls []*call) (err error) {
 	}
 	l.mu.Unlock()
 	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey}
-	args := append(make([]any, 0, 3+len(calls)), l.args.id, l.args.set, l.args.most)
+	args := append(make([]any, 0, 3+len(calls)), l.args.id, node.arg, l.args.most)
 	for _, c := range calls {
 		args = append(args, c.arg)
 	}
@@ -187,7 +187,7 @@ func (l *Locker) listen() {
 	}
 	l.listens = true
 	for i, node := range l.nodes {
-		node.hub.Listen(l.channels+l.core.ID, &pubsub.Listener{
+		node.hub.Listen(node.channel, &pubsub.Listener{
 			Up:      func() { l.up(i) },
 			Message: func(payload string) { l.message(i, payload) },
 		})

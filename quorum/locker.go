@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -21,9 +22,9 @@ import (
 // enough. Its methods are safe for concurrent use.
 type Locker struct {
 	settings
-	nodeKey   string                            // the key of a node's own record
-	channels  string                            // what the clients' channels begin with
-	args      struct{ node, id, set, most any } // as scripts get them
+	nodeKey   string                       // the key of a node's own record
+	channels  string                       // what the clients' channels begin with, before the node's number
+	args      struct{ node, id, most any } // as scripts get them
 	core      *engine.Core
 	crew      *crew
 	nodes     []*node
@@ -61,7 +62,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
 	l.settings.prefix = l.core.Settings.Prefix
 	l.nodeKey, l.channels = l.prefix+":node", lua.Channels(l.prefix)
-	l.args.node, l.args.id, l.args.set, l.args.most = l.nodeKey, l.core.ID, l.set, decimal(l.most.Milliseconds())
+	l.args.node, l.args.id, l.args.most = l.nodeKey, l.core.ID, decimal(l.most.Milliseconds())
 	l.crew = newCrew(l.core, 4*len(nodes))
 	for i, rdb := range nodes {
 		logger := l.core.Settings.Logger.With("node", nameOf(i, rdb))
@@ -69,6 +70,9 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels, l.core.ID), hub: pubsub.New(rdb, logger),
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
+		number := l.numberOf(i, nodes)
+		n.seat, n.channel = fmt.Sprintf("node %d of %s", number, l.set), fmt.Sprint(l.channels, number, ":", l.core.ID)
+		n.arg = n.seat
 		n.server.Spawn(l.core.Go, l.closing)
 		n.server.Mortal()
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together

@@ -107,7 +107,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 				err = v.decode(reply)
 			}
 			if err == nil && v.set != "" {
-				err = l.belongs(v.set, v.most)
+				err = l.keeps(l.nodes[i], v.set, v.most)
 			}
 			answers <- seen{v, err}
 			return err

@@ -85,6 +85,9 @@ func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.
 	if text := err.Error(); !strings.Contains(text, "1 of 3 nodes") || !strings.Contains(text, "node 3: ") {
 		t.Error(text)
 	}
+	for i, n := range holder.nodes {
+		w.must(w.direct[i].HSet(w.Context(), "quorum:node", "set", n.seat).Err())
+	}
 	w.unlock(lease)
 }
 

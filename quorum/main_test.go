@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,20 +40,27 @@ func onBoth(t *testing.T, test func(w *world)) {
 		for range 3 {
 			w.addrs = append(w.addrs, miniredis.RunT(t).Addr())
 		}
+		slices.Sort(w.addrs)
 		w.begin()
 		test(w)
 	})
 	t.Run("real", func(t *testing.T) { test(realNodes(t, 3)) })
 }
 
-// realNodes are n servers, with these arguments.
+// realNodes are n servers, with these arguments. They are in the order of their addresses, as a
+// Locker counts nodes whose set has no name.
 func realNodes(t *testing.T, n int, args ...string) *world {
 	t.Helper()
 	w := &world{T: t}
+	dirs := make(map[*redistest.Server]string)
 	for range n {
 		dir := t.TempDir()
 		s := redistest.Start(t, append([]string{"--dir", dir}, args...)...)
-		w.servers, w.addrs, w.dirs = append(w.servers, s), append(w.addrs, s.Addr()), append(w.dirs, dir)
+		w.servers, dirs[s] = append(w.servers, s), dir
+	}
+	slices.SortFunc(w.servers, func(a, b *redistest.Server) int { return cmp.Compare(a.Addr(), b.Addr()) })
+	for _, s := range w.servers {
+		w.addrs, w.dirs = append(w.addrs, s.Addr()), append(w.dirs, dirs[s])
 	}
 	w.begin()
 	return w

@@ -111,7 +111,7 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 // What errors wrap that are about which servers the nodes are. Neither is mended by asking again,
 // nor is it the fault of a call: somebody has to mend a list of nodes, or a name.
 var (
-	errOther = errors.New("the node belongs to another quorum")
+	errOther = errors.New("the server is not that node of this quorum")
 	errTwice = errors.New("two nodes are one server")
 )
 
@@ -133,7 +133,7 @@ const (
 // meet finds out whether a node belongs to the quorum, and which server it is. A node that belongs
 // to none keeps no set.
 func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, err error) {
-	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, l.set, l.most.Milliseconds(), as)
+	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, n.arg, l.most.Milliseconds(), as)
 	if err != nil {
 		return "", "", err
 	}
@@ -144,20 +144,20 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 	wait, _ := reply[1].(int64)
 	set, _ = reply[2].(string)
 	most, _ := reply[3].(int64)
-	if err := l.belongs(set, most); err != nil && (set != "" || as != known) {
+	if err := l.keeps(n, set, most); err != nil && (set != "" || as != known) {
 		return "", "", err
 	}
 	n.met(run, ms(wait))
 	return run, set, nil
 }
 
-// belongs is an error unless this is what a node of the quorum keeps: the set and the longest
-// lease.
-func (l *Locker) belongs(set string, most int64) error {
-	if set == l.set && ms(most) == l.most {
+// keeps is an error unless this is what the node keeps: which node of which set it is, and the
+// longest lease.
+func (l *Locker) keeps(n *node, seat string, most int64) error {
+	if seat == n.seat && ms(most) == l.most {
 		return nil
 	}
-	return definite{fmt.Errorf("%w: of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
+	return definite{fmt.Errorf("%w: it is %s with leases of up to %v, and not %s with %v", errOther, seat, ms(most), n.seat, l.most)}
 }
 
 // definite is an error that asking again does not mend.

@@ -2,7 +2,7 @@
 -- to: a node that cannot write, because its memory or its disk is full, cannot vote either.
 --
 -- KEYS  1 node
--- ARGV  1 the set of nodes  2 its longest lease (ms)
+-- ARGV  1 which node of which set  2 its longest lease (ms)
 --       3 1: nobody holds anything yet; -1: a node that keeps no set is left alone
 -- Reply {run id, for how long it grants nothing (ms), the set and the longest lease that it keeps}
 --       A node that is left alone grants nothing for that long from when a call first enters.

@@ -28,15 +28,18 @@ const hush = silence + 2*time.Millisecond
 // are sent, until one is answered. Requests from before that probe say nothing of the node any
 // more: their connections may have died, or their answers been lost.
 type node struct {
-	i      int
-	rdb    redis.UniversalClient
-	server *lua.Server
-	hub    *pubsub.Hub
-	logger *slog.Logger
-	spawn  func(func())
-	meet   func(context.Context) error // finds out whether the node belongs to the quorum
-	back   func(i int)                 // the node answers again; it is called with no mutex held
-	ended  <-chan struct{}
+	i       int
+	seat    string // which node of which set it is, as it keeps it
+	arg     any    // the same, as scripts get it
+	channel string // on which it tells this process what it grants
+	rdb     redis.UniversalClient
+	server  *lua.Server
+	hub     *pubsub.Hub
+	logger  *slog.Logger
+	spawn   func(func())
+	meet    func(context.Context) error // finds out whether it is that node
+	back    func(i int)                 // the node answers again; it is called with no mutex held
+	ended   <-chan struct{}
 
 	mu      sync.Mutex  // guards what follows; nothing is sent under it
 	open    []time.Time // when the requests were sent that are not answered, and count
@@ -66,6 +69,9 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 		r.err, r.failed, r.told = lua.ErrCutShort, true, true // unless RunCommand returns
 	}
 	reply, err = by.RunCommand(ctx, sc, command)
+	if lua.Says(err, "OTHERNODE") {
+		err = definite{fmt.Errorf("%w: %w", errOther, err)}
+	}
 	r.comesOf(ctx, err)
 	return reply, err
 }
@@ -102,7 +108,8 @@ func (n *node) begins() request {
 // comesOf takes in what came of the request. The node is not to blame for one that failed as ctx
 // ended.
 func (r *request) comesOf(ctx context.Context, err error) {
-	r.err, r.refused = err, lua.Answered(err)
+	other := lua.Says(err, "OTHERNODE")
+	r.err, r.refused = err, lua.Answered(err) && !other
 	r.failed = err != nil && (!r.refused || lua.Passing(err))
 	r.told = !r.failed || !lua.Over(ctx)
 }
@@ -115,8 +122,8 @@ func (r *request) ends() {
 	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
-	_, other := r.why.(definite)            //nolint:errorlint // it may hold a user's error
-	if r.told && (r.err != nil || !other) { // another quorum's node answers, too: see judges
+	_, other := r.why.(definite) //nolint:errorlint // it may hold a user's error
+	if r.told && !other {        // another node answers, too: see judges
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
 	if (r.err == nil || r.refused) && !r.node.failed {

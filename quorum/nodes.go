@@ -154,7 +154,7 @@ func (l *Locker) status(ctx context.Context, n *node) NodeStatus {
 		}
 	}
 	if s.Set != "" {
-		s.Err = l.belongs(s.Set, s.LongestLease.Milliseconds())
+		s.Err = l.keeps(n, s.Set, s.LongestLease.Milliseconds())
 	}
 	return s
 }

@@ -103,8 +103,8 @@ func TestANodeSaysWhoItIsAlsoWhereNothingElseWorks(t *testing.T) {
 	}
 
 	w.must(l.Init(w.Context()))
-	for _, s := range ask() {
-		if s.Err != nil || s.Set != l.set || s.LongestLease != DefaultLongestLease || s.Quarantine != 0 {
+	for i, s := range ask() {
+		if s.Err != nil || s.Set != l.nodes[i].seat || s.LongestLease != DefaultLongestLease || s.Quarantine != 0 {
 			t.Errorf("a node that was told that the quorum is new says %+v", s)
 		}
 	}
@@ -220,10 +220,9 @@ func TestANodeThatHasForgottenIsTakenOverByNoOtherQuorum(t *testing.T) {
 		w.must(w.direct[0].HSet(w.Context(), l.nodeKey, "run", "another").Err())
 		before := record()
 		for _, stranger := range []*Locker{w.locker(WithSet("another")), w.locker(WithLongestLease(time.Second))} {
-			reply := w.enters(w.direct[0], stranger, 0, w.keys(stranger, "x"), stranger.core.Ticket(engine.Request{Lease: time.Second}))
-			if reply[0] != "waits" {
-				w.Errorf("a stranger is %v", reply[0])
-			}
+			ticket := stranger.core.Ticket(engine.Request{Lease: time.Second})
+			keys := stranger.keysOf(w.keys(stranger, "x"), ticket)
+			w.is(w.refusal(stranger.nodes[0], enterScript, keys, ticket.String(), stranger.nodes[0].arg, stranger.args.most), errOther)
 			if after := record(); !maps.Equal(before, after) {
 				w.Fatalf("it was %v and is %v", before, after)
 			}

@@ -28,7 +28,8 @@ func (o option) apply(s *settings) { o(s) }
 type settings struct {
 	engine []engine.Option
 	prefix string
-	set    string // of nodes, as each of them keeps it
+	set    string // of nodes
+	named  bool   // the set, by WithSet
 	most   time.Duration
 	err    error
 }
@@ -67,15 +68,26 @@ func checkNodes(nodes []redis.UniversalClient) error {
 }
 
 // setOf names a set of nodes: by their addresses, in any order.
-func setOf(nodes []redis.UniversalClient) string {
-	var addresses []string
+func setOf(nodes []redis.UniversalClient) string { return strings.Join(sorted(nodes), " ") }
+
+// sorted are the addresses of nodes, in order.
+func sorted(nodes []redis.UniversalClient) (addresses []string) {
 	for _, rdb := range nodes {
 		if client, ok := rdb.(*redis.Client); ok && client != nil {
 			addresses = append(addresses, client.Options().Addr)
 		}
 	}
 	slices.Sort(addresses)
-	return strings.Join(addresses, " ")
+	return addresses
+}
+
+// numberOf is which node of the set a node is, from 1 on. Everybody counts the nodes alike: by their
+// addresses, or in the order of New if the set has a name.
+func (s *settings) numberOf(i int, nodes []redis.UniversalClient) int {
+	if client, ok := nodes[i].(*redis.Client); ok && client != nil && !s.named {
+		return slices.Index(sorted(nodes), client.Options().Addr) + 1
+	}
+	return i + 1
 }
 
 // WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
@@ -91,9 +103,12 @@ func WithLongestLease(d time.Duration) Option {
 	})
 }
 
-// WithSet names the set of nodes, where their addresses are not the same for everybody. Default the
-// addresses. A node keeps the name and the number of nodes; one that knows another set is an error.
-func WithSet(name string) Option { return option(func(s *settings) { s.set = name }) }
+// WithSet names the set of nodes, where their addresses are not the same for everybody. Then
+// everybody gives New the nodes in the same order. Default the addresses. A node keeps which of how
+// many nodes of which set it is; one that keeps something else is an error.
+func WithSet(name string) Option {
+	return option(func(s *settings) { s.set, s.named = name, true })
+}
 
 // WithPrefix sets what all keys and channels begin with. Default "quorum".
 func WithPrefix(prefix string) Option {

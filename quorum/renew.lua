@@ -3,14 +3,15 @@
 -- holder only tells the token.
 --
 -- KEYS  1 node, then for each hold: record, line, waiters, token, mark
--- ARGV  1 client  2 the set of nodes  3 its longest lease (ms)
+-- ARGV  1 client  2 which node of which set  3 its longest lease (ms)
 --       then for each hold: ticket, token, lease (ms; 0: as it is), until (ms of the server; 0),
 --       place (us), depth, 1: decided
 -- Reply for each hold how long the record has it (ms); 0: it waits in line; -1: it has left
--- Errors: a full server refuses nothing here.
+-- Errors: OTHERNODE. A full server refuses nothing here.
 local node = KEYS[1]
 local me, set, most = ARGV[1], ARGV[2], ARGV[3]
 local asking
+--#include parts/other.lua
 --#include parts/now.lua
 local record, line, waiters, tokens
 --#include parts/advance.lua

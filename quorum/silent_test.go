@@ -400,7 +400,7 @@ func (h *hushed) gives(i int, l *Locker, name string) {
 		ticket := l.core.Ticket(engine.Request{Lease: time.Minute})
 		_, err = l.nodes[i].run(h.Context(), enterScript,
 			[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, ticket)},
-			ticket.String(), l.set, l.most.Milliseconds())
+			ticket.String(), l.nodes[i].arg, l.most.Milliseconds())
 	}
 	if err != nil {
 		h.Fatal(err)

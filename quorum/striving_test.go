@@ -18,7 +18,7 @@ func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua
 	w.Helper()
 	reply, err := lua.NewServer(rdb, l.channels, l.core.ID).Run(w.Context(), enterScript,
 		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
-		append([]any{t.String(), l.set, l.most.Milliseconds()}, place...)...)
+		append([]any{t.String(), l.nodes[i].arg, l.most.Milliseconds()}, place...)...)
 	if err != nil {
 		w.Fatalf("node %d: %v", i+1, err)
 	}
@@ -75,7 +75,7 @@ func TestAVoteOfACallThatHasEndedIsGivenBackWhenSomebodyOlderAsksForIt(t *testin
 	waits := w.queues(l, "y") // so its process listens, soon
 	keys, node := w.keys(l, "x"), w.direct[2]
 	w.until("its process listens at the third node", func() bool {
-		channel := l.channels + l.core.ID
+		channel := l.nodes[2].channel
 		return node.PubSubNumSub(w.Context(), channel).Val()[channel] > 0
 	})
 	ghost := l.core.Ticket(engine.Request{Lease: time.Minute})
@@ -141,7 +141,7 @@ func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) 
 			})})
 			other := w.queues(l, "y")
 			w.until("the holder's process listens", func() bool {
-				channel := l.channels + l.core.ID
+				channel := l.nodes[2].channel
 				return w.direct[2].PubSubNumSub(w.Context(), channel).Val()[channel] > 0
 			})
 			late.Release()

@@ -243,14 +243,14 @@ func TestNoVoteIsTrustedForLongerThanANodeThatForgotItGrantsNothing(t *testing.T
 		}
 		ticket := h.nodes[0].HGet(keys.Record(), "ticket")
 		line := []string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey}
-		reply, err := l.nodes[0].run(h.Context(), beatScript, line, l.args.id, l.args.set, l.args.most, ticket)
+		reply, err := l.nodes[0].run(h.Context(), beatScript, line, l.args.id, l.nodes[0].arg, l.args.most, ticket)
 		if err != nil {
 			h.Fatal(err)
 		}
 		if s, err := decodeSeen(reply); err != nil || s.holder != ticket || s.left > longest {
 			h.Errorf("a heartbeat says that %q has the vote for %v: %v", s.holder, s.left, err)
 		}
-		reply, err = l.nodes[0].run(h.Context(), enterScript, append(line, "quorum:gone:{y}:z"), ticket, l.args.set, l.args.most)
+		reply, err = l.nodes[0].run(h.Context(), enterScript, append(line, "quorum:gone:{y}:z"), ticket, l.nodes[0].arg, l.args.most)
 		if err != nil {
 			h.Fatal(err)
 		}

@@ -3,28 +3,67 @@ package quorum
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/written"
 )
+
+// names are where a:1, b:1 and c:1 lead.
+type names struct {
+	mu    sync.Mutex // guards all below
+	to    []string
+	conns [3][]net.Conn
+}
+
+func (n *names) dial(ctx context.Context, i int) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", n.to[i])
+	if err == nil {
+		n.conns[i] = append(n.conns[i], c)
+	}
+	return c, err
+}
+
+// lead has a name lead elsewhere, and ends its connections.
+func (n *names) lead(i int, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to[i] = to
+	for _, c := range n.conns[i] {
+		_ = c.Close() // go-redis may have closed it
+	}
+	n.conns[i] = nil
+}
 
 // named is a Locker that knows the nodes as a:1, b:1 and c:1. These lead to the addresses.
 func (w *world) named(addrs ...string) *Locker {
+	w.Helper()
+	return w.by(&names{to: addrs})
+}
+
+// by is named, by names that may come to lead elsewhere.
+func (w *world) by(n *names, options ...Option) *Locker {
 	w.Helper()
 	var nodes []redis.UniversalClient
 	for i, name := range []string{"a:1", "b:1", "c:1"} {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: name, MaxRetries: -1, DialerRetries: 1,
-			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, addrs[i])
-			},
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx, i) },
 		})
 		w.Cleanup(func() { _ = rdb.Close() })
 		nodes = append(nodes, rdb)
 	}
-	l := New(nodes, WithSet("named"))
+	l := New(nodes, options...)
 	w.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -61,4 +100,122 @@ func TestTwoAddressesOfOneServerAreRefusedAsNoFaultOfTheCallAndNothingIsWritten(
 	mended := w.named(w.addrs...)
 	w.must(mended.Init(w.Context()))
 	w.unlock(w.has(mended, "x"))
+}
+
+// nowhere is an address at which nobody listens.
+const nowhere = "127.0.0.1:1"
+
+// misled is a Locker that is led well, and one whose a:1 comes to lead nowhere by mislead, and its
+// c:1 to the server of b:1.
+func (w *world) misled(options ...Option) (right, wrong *Locker, n *names, mislead func()) {
+	w.Helper()
+	n = &names{to: slices.Clone(w.addrs)}
+	right, wrong = w.named(w.addrs...), w.by(n, options...)
+	w.must(right.Init(w.Context()))
+	w.unlock(w.has(wrong, "x"))
+	return right, wrong, n, func() {
+		n.lead(0, nowhere)
+		n.lead(2, w.addrs[1])
+	}
+}
+
+func TestAServerToWhichASecondNameComesToLeadHasOneVote(t *testing.T) {
+	onBoth(t, func(w *world) {
+		var seen written.Text
+		right, wrong, n, mislead := w.misled(WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
+		mislead()
+		for range 3 {
+			if lease, err := wrong.TryLock(w.Context(), "x"); err == nil {
+				w.Fatalf("it has two votes of one server: token %d", lease.Token())
+			}
+		}
+		w.until("it says why", func() bool {
+			return strings.Contains(seen.String(), "none of ours") && strings.Contains(seen.String(), "it is node 2 of 3 nodes")
+		})
+		w.unlock(w.has(right, "x"))
+		n.lead(0, w.addrs[0])
+		n.lead(2, w.addrs[2])
+		w.until("the node is back", func() bool { return !wrong.nodes[2].away() })
+		w.unlock(w.has(wrong, "x"))
+	})
+}
+
+func TestAWaiterHearsOfOneVoteOfAServerToWhichASecondNameComesToLead(t *testing.T) {
+	onBoth(t, func(w *world) {
+		right, wrong, _, mislead := w.misled()
+		lease := w.has(right, "x")
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		waits := w.asks(ctx, wrong, "x")
+		ears := func() (n int64) {
+			for _, channel := range w.direct[1].PubSubChannels(w.Context(), "*"+wrong.core.ID).Val() {
+				n += w.direct[1].PubSubNumSub(w.Context(), channel).Val()[channel]
+			}
+			return n
+		}
+		w.until("it listens", func() bool { return ears() == 1 })
+		mislead()
+		w.until("it listens there under both names", func() bool { return ears() == 2 })
+		w.unlock(lease)
+		lease = w.has(right, "x") // by the votes of the other two servers
+		cancel()
+		if o := w.ends(waits); o.err == nil {
+			w.Errorf("two have it: tokens %d and %d", lease.Token(), o.lease.Token())
+		}
+		w.unlock(lease)
+	})
+}
+
+func TestAHolderThatIsMisledLosesItsLockBeforeSomebodyElseHasIt(t *testing.T) {
+	w := realNodes(t, 3)
+	right, wrong, _, mislead := w.misled(WithLease(3 * time.Second))
+	lease := w.has(wrong, "x")
+	w.until("all nodes know", func() bool {
+		s, err := right.Inspect(w.Context(), "x")
+		return err == nil && !slices.ContainsFunc(s.Nodes, func(n NodeView) bool { return n.Vote == nil || !n.Decided })
+	})
+	mislead()
+	next := w.has(right, "x")
+	if lease.Err() == nil {
+		w.Errorf("two have it: tokens %d and %d", lease.Token(), next.Token())
+	}
+	w.unlock(next)
+}
+
+func TestANodeThatIsAskedAsAnotherOneRefuses(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		lease := w.has(l, "x")
+		waits := w.queues(l, "x")
+		before := w.kept()
+		keys := w.keys(l, "x")
+		first, second := l.nodes[0], l.nodes[1]
+		for _, c := range l.calls {
+			all := l.keysOf(keys, c.ticket)
+			for what, err := range map[string]error{
+				"enter": w.refusal(first, enterScript, all, c.arg, second.arg, l.args.most),
+				"stand": w.refusal(first, enterScript, all, c.arg, second.arg, l.args.most, decimal(c.Place), 0, 0),
+				"beat":  w.refusal(first, beatScript, all[:5], l.args.id, second.arg, l.args.most, c.arg),
+				"leave": w.refusal(first, leaveScript, all, c.arg, second.arg, l.args.most, 0),
+				"renew": w.refusal(first, renewScript, append([]any{l.nodeKey}, append(all[:4:4], all[5])...),
+					l.args.id, second.arg, l.args.most, c.arg, lease.Token(), 60_000, 0, 1, 1, 1),
+			} {
+				if !errors.Is(err, errOther) {
+					w.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+		if after := w.kept(); after != before {
+			w.Errorf("that has changed\n%s to\n%s", before, after)
+		}
+		w.until("the node is there again", func() bool { return !first.away() })
+		w.unlock(lease)
+		w.unlock(w.gets(waits))
+	})
+}
+
+// refusal is the error of a script.
+func (w *world) refusal(n *node, sc lua.Script, keys []any, args ...any) error {
+	_, err := n.send(w.Context(), n.server, sc, sc.CommandOn(keys, args...))
+	return err
 }

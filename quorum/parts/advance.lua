@@ -1,6 +1,6 @@
 -- advance.lua: gives a free lock to the first in line who lives and is heard. Included; needs
--- now.lua, record, line, waiters, tokens, node, set and most, me: the client that is here and need
--- not be asked for, and asking: the ticket of an enter.
+-- now.lua, other.lua, record, line, waiters, tokens, node, set and most, me: the client that is here
+-- and need not be asked for, and asking: the ticket of an enter.
 
 --#include parts/channels.lua
 local function num(n) return string.format('%.0f', n) end
@@ -9,15 +9,11 @@ local function hears(client) -- not, where scripts may not ask
 end
 local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
 
--- How long this node grants nothing, in milliseconds. At the request of another quorum than the one
--- that it keeps, it grants nothing at all.
+-- How long this node grants nothing, in milliseconds. From then on it keeps which node it is.
 local function quarantined()
   --#include parts/kept.lua
-  local ours = kept[3] == set and kept[4] == most
-  if ours and not anew then return quarantine end
-  if run and anew and (ours or not kept[3]) then
-    redis.call('HSET', node, 'run', run, 'from', num(ms + rest), 'set', set, 'most', most)
-  end
+  if kept[3] and not anew then return quarantine end
+  if run then redis.call('HSET', node, 'run', run, 'from', num(ms + rest), 'set', set, 'most', most) end
   return rest
 end
 
