@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // life is what ends requests that nobody waits for any more: see [Server.GiveUp].
@@ -30,6 +31,14 @@ func newSpell() *spell {
 type lasting struct {
 	context.Context // of the spell
 	values          context.Context
+}
+
+// Deadline is that of a patient context. Others that do not end keep nobody to theirs.
+func (l *lasting) Deadline() (time.Time, bool) {
+	if p, ok := l.values.(patient); ok {
+		return p.Deadline()
+	}
+	return time.Time{}, false
 }
 
 // Value is that of the other context, but for what package context asks for.

@@ -85,3 +85,13 @@ func TestRequestsToAMortalServerShareAWriteAndHaveTheValuesOfTheirContexts(t *te
 	<-own.Done()
 	over()
 }
+
+func TestTheContextOfAMortalServersRequestKeepsTheCallersPatience(t *testing.T) {
+	s := NewServer(nil, "w:", "a")
+	s.Mortal()
+	own, over := s.under(patient{context.Background()})
+	defer over()
+	if at, ok := own.Deadline(); !ok || time.Until(at) > patience {
+		t.Errorf("reads end at %v, %v", at, ok)
+	}
+}

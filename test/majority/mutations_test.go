@@ -35,7 +35,7 @@ var mutations = []broken{
 	{
 		name: "a node's record of itself says no run id", mutation: markerOnly,
 		scripts: []change{
-			{"parts/advance.lua", "if ours and not anew then return quarantine end", trusting("ours and kept[1]")},
+			{"parts/advance.lua", "if kept[3] and not anew then return quarantine end", trusting("kept[1]")},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 		},
 		scenario: scenario{programs: two, allows: budget{yesterdays: 1, faults: 1}}, breaks: "exclusion",
@@ -43,7 +43,7 @@ var mutations = []broken{
 	{
 		name: "a node without a record of itself grants at once", mutation: runOnly,
 		scripts: []change{
-			{"parts/advance.lua", "if ours and not anew then return quarantine end", trusting("(not kept[1] or kept[1] == run)")},
+			{"parts/advance.lua", "if kept[3] and not anew then return quarantine end", trusting("(not kept[1] or kept[1] == run)")},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3] == set and kept[4] == most and", "if (not kept[1] or kept[1] == run) and"},
 		},
 		scenario: scenario{programs: two, allows: budget{flushes: 1, faults: 1}}, breaks: "exclusion",

@@ -42,8 +42,8 @@ type script struct {
 }
 
 const (
-	channels = "test:wake:"
-	setName  = "set"
+	channels = "test:wake:1:"
+	setName  = "node 1 of a set"
 )
 
 var (

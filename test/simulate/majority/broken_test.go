@@ -45,6 +45,7 @@ const (
 	herd              // when many ask at one instant
 	stormy            // when clients and users' code fail
 	rewinds           // only when nodes forget, and on a lock that somebody has nearly always
+	misled            // only when names lead to other nodes
 )
 
 // usual is the condition under which a node of a free lock grants at once.
@@ -54,7 +55,14 @@ const usual = "kept[1] == run and kept[3] == set and kept[4] == most and (tonumb
 var noQuarantine = in("", "wait = quarantined()", "wait = 0",
 	usual, "true")
 
+// anybody has a node take itself for whichever node it is asked to be.
+var anybody = in("", "ARGV[1], ARGV[2], ARGV[3]", "ARGV[1], (string.gsub(ARGV[2], '%d+', '1', 1)), ARGV[3]",
+	"string.match(set, '%d+')", "string.match(ARGV[2], '%d+')",
+	"KEYS[1], ARGV[1], ARGV[2]", "KEYS[1], (string.gsub(ARGV[1], '%d+', '1', 1)), ARGV[2]",
+	"kept[3] or '', tonumber(kept[4])", "kept[3] and ARGV[1] or '', tonumber(kept[4])")
+
 var breaks = map[string]broken{
+	"nodes that vote under each other's names":             {1, "trust it from", 2, misled, Break{Script: anybody}},
 	"a client that trusts its lock for longer than it may": {1, "trust it from", 2, calm, Break{Trust: 20 * time.Second}},
 	"a context that lives for longer than its lock":        {1, "the context of", 2, calm, Break{Context: 5 * time.Second}},
 	"a vote that is given though somebody has it": {1, "trust it from", 2, calm, Break{Script: in("enter",
@@ -122,7 +130,7 @@ func (c *broken) runs(t *testing.T, seed uint64) Outcome {
 	t.Helper()
 	plan := planOf(seed)
 	plan.Length, plan.Break = 6*time.Minute, c.is
-	plan.Herd, plan.Rewinds, plan.Calm = c.when == herd, c.when == rewinds, c.when < stormy
+	plan.Herd, plan.Rewinds, plan.Misled, plan.Calm = c.when == herd, c.when == rewinds, c.when == misled, c.when < stormy
 	if plan.Rewinds {
 		plan.Names = 1
 	}

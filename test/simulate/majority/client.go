@@ -57,7 +57,9 @@ func (w *World) join(actors uint64) *client {
 		calls: make(map[*call]struct{}), noted: make(map[string]*call),
 	}
 	for _, n := range w.nodes {
-		c.links = append(c.links, &link{w: w, c: c, n: n, troubled: time.Now()})
+		l := &link{w: w, c: c, n: n, troubled: time.Now()}
+		l.leads = l
+		c.links = append(c.links, l)
 	}
 	r := w.draw(id, 4)
 	c.lease = []time.Duration{3 * time.Second, 8 * time.Second, 12 * time.Second, w.plan.Longest}[r.IntN(4)]

@@ -65,12 +65,12 @@ func (w *World) strike(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.undertakes()
-	if w.plan.Rewinds {
-		w.rewind(r)
-		return
-	}
 	n := w.nodes[r.IntN(len(w.nodes))]
 	switch p := r.IntN(100); {
+	case w.plan.Rewinds:
+		w.rewind(r)
+	case w.plan.Misled:
+		w.mislead(r, n)
 	case p < 4: // all nodes at once
 		w.onAll(r)
 	case p < 34:
@@ -111,7 +111,11 @@ func (w *World) onNode(r *rand.Rand, n *node) {
 	if n.down {
 		return
 	}
-	switch r.IntN(9) {
+	p := r.IntN(9)
+	if n.misnamed > 0 && p > 2 && p < 8 {
+		p = 6
+	}
+	switch p {
 	case 0, 1, 2:
 		w.fault("node hangs", "%s", n.name)
 		w.lasts(length(r), n.hang())
@@ -140,7 +144,7 @@ func (w *World) onNode(r *rand.Rand, n *node) {
 // rewind restarts all nodes at once, so soon that whoever has a lock still trusts it.
 func (w *World) rewind(r *rand.Rand) {
 	for _, n := range w.nodes {
-		if !n.down {
+		if !n.down && n.misnamed == 0 {
 			w.restart(r, n, "node restarted with old data", stage.Span(r, 10*time.Millisecond, 500*time.Millisecond))
 		}
 	}
@@ -177,7 +181,7 @@ func (w *World) onAll(r *rand.Rand) {
 	w.fault(what, "")
 	for _, n := range w.nodes {
 		switch {
-		case n.down:
+		case n.down, n.misnamed > 0:
 		case what == "all flushed":
 			n.flush()
 		case what == "all hang":
@@ -206,7 +210,9 @@ func (w *World) onLink(r *rand.Rand, n *node) {
 		return
 	}
 	l := c.links[n.i]
-	switch p := r.IntN(10); {
+	switch p := r.IntN(11); {
+	case p == 10:
+		w.mislead(r, n)
 	case p == 0:
 		l.hooked = 1 + r.IntN(20)
 	case p < 4:
@@ -229,6 +235,32 @@ func (w *World) onLink(r *rand.Rand, n *node) {
 			}
 			release()
 		})
+	}
+}
+
+// mislead has the names of another node, or of all others, lead to a node: for some or for all. It
+// does so to none that may have forgotten which node it is.
+func (w *World) mislead(r *rand.Rand, to *node) {
+	if to.down || time.Since(to.lost) < w.plan.Longest {
+		return
+	}
+	d, some, one := length(r), r.IntN(2) == 0, r.IntN(2*len(w.nodes))
+	for _, c := range w.present {
+		if c.crashed || some && r.IntN(2) == 0 {
+			continue
+		}
+		for i, l := range c.links {
+			if i == to.i || one < len(w.nodes) && i != one || l.leads != l {
+				continue
+			}
+			w.fault("misled name", "%s: %s to %s", c.name, l.n.name, to.name)
+			l.lead(r, c.links[to.i])
+			to.misnamed++
+			w.lasts(d, func() {
+				l.lead(w.draw(c.id, uint64(i), 12), l) //nolint:gosec // it is small
+				to.misnamed--
+			})
+		}
 	}
 }
 

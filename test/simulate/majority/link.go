@@ -22,6 +22,7 @@ type link struct {
 	w        *World
 	c        *client
 	n        *node
+	leads    *link   // where the node's name leads: here, or to another node
 	conns    []*conn // open at the client's end, oldest first
 	up, down gate
 	weather  weather
@@ -54,6 +55,7 @@ func (g *gate) pass(f func()) {
 type conn struct {
 	*stage.Conn
 	link *link
+	via  *link // whose name led here
 
 	// Guarded by World.mu.
 	stage.Session
@@ -106,7 +108,7 @@ func (l *link) drain(g *gate) {
 // able returns since when nothing has disturbed the link and its node, and false while something
 // does.
 func (l *link) able() (since time.Time, ok bool) {
-	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.c.crashed && l.weather == weather{} && l.hooking == 0
+	quiet := l.leads == l && l.up.holds == 0 && l.down.holds == 0 && !l.c.crashed && l.weather == weather{} && l.hooking == 0
 	return later(l.troubled, l.n.troubled), quiet && l.n.works()
 }
 
@@ -128,7 +130,7 @@ func (l *link) send(c *conn, args []string) {
 		c.Arrive(l.n.Execute(c, args))
 		return
 	}
-	r := l.w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 1) //nolint:gosec // it is small
+	r := l.w.draw(l.c.id, uint64(8*c.via.n.i+l.n.i), stage.Contents(args), 1) //nolint:gosec // it is small
 	c.flying++
 	l.w.after(arrival(l.w.latency(r), &c.up), func() { l.up.pass(func() { l.n.takes(func() { l.reaches(c, args, r) }) }) })
 }
@@ -294,6 +296,20 @@ func (l *link) cut(r *rand.Rand, conns ...*conn) {
 	}
 }
 
+// lead has the name of the link's node lead to where the other link does, as a name that is changed
+// in DNS does, and ends the connections by that name.
+func (l *link) lead(r *rand.Rand, to *link) {
+	var by []*conn
+	for _, c := range l.leads.conns {
+		if c.via == l {
+			by = append(by, c)
+		}
+	}
+	l.leads.cut(r, by...)
+	l.leads = to
+	l.trouble()
+}
+
 // subscriptions returns the connections with a subscription.
 func (l *link) subscriptions() (all []*conn) {
 	for _, c := range l.conns {
@@ -322,16 +338,17 @@ func (l *link) closed(c *conn) {
 // go-redis holds a mutex while it dials a subscription, and a bubble's clock stands still while a
 // goroutine waits for a mutex. For the same reason a dial fails where it would hang.
 func (l *link) dial(context.Context, string, string) (net.Conn, error) {
-	w := l.w
+	w, via := l.w, l
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	l = via.leads
 	err := error(syscall.ECONNREFUSED)
 	switch {
 	case l.n.down, l.c.crashed && !l.c.power:
 	case l.up.holds > 0, l.down.holds > 0, l.c.crashed, l.n.hangs > 0:
 		err = os.ErrDeadlineExceeded
 	default:
-		c := &conn{link: l, Session: stage.Session{Peer: stage.NewPeer()}}
+		c := &conn{link: l, via: via, Session: stage.Session{Peer: stage.NewPeer()}}
 		c.Conn = stage.NewConn(func(args []string) { l.send(c, args) }, func() { l.closed(c) })
 		l.conns = append(l.conns, c)
 		w.history.Note(l.c.name, "connects to %s", l.n.name)

@@ -190,3 +190,20 @@ func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
 		}
 	}
 }
+
+// The names of some nodes lead to others, again and again, for some clients or for all.
+func TestNamesThatLeadToOtherNodesRobNobody(t *testing.T) {
+	for seed := range uint64(3) {
+		plan := planOf(seed)
+		plan.Misled, plan.Length = true, 6*time.Minute
+		if race.Enabled {
+			if plan.Length = raced; seed > 0 {
+				continue
+			}
+		}
+		o := sound(t, plan)
+		if n := o.Faults["misled name"]; n == 0 && !race.Enabled || o.Owned == 0 {
+			t.Errorf("seed %d: %d names, %d ownerships", seed, n, o.Owned)
+		}
+	}
+}

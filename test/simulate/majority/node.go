@@ -31,6 +31,7 @@ type node struct {
 	slow      time.Duration
 	backlog   []func()  // requests that reached it while it hung
 	lost      time.Time // when it last lost data
+	misnamed  int       // how many names of others lead to it: it must not forget its own now
 	troubled  time.Time // when a fault last affected it
 	snapshots []snapshot
 }
@@ -44,7 +45,7 @@ const tack = 10 * time.Second
 
 func newNode(w *World, i int) *node {
 	r := rand.New(rand.NewPCG(w.plan.Seed, uint64(100+i))) //nolint:gosec // it is small
-	n := &node{w: w, i: i, name: fmt.Sprintf("n%d", i+1), troubled: w.start}
+	n := &node{w: w, i: i, name: fmt.Sprintf("n%d", i+1), troubled: w.start, lost: w.start}
 	around := func(d time.Duration) time.Duration { return stage.Span(r, -d, d) }
 	n.offset = around(20 * time.Millisecond)
 	if w.plan.Apart {

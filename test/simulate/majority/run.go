@@ -27,7 +27,7 @@ func Run(plan Plan) Outcome {
 		}
 	}()
 	w.referee = newReferee(w)
-	w.aliases = []string{fmt.Sprintf("%s:wake: %d nodes: %s", prefix, len(w.nodes), w.set()), "..."}
+	w.aliases = []string{fmt.Sprintf(" of %d nodes: %s", len(w.nodes), w.set()), ""}
 	if plan.Seed%2 == 0 { // or the nodes grant nothing for the longest lease
 		w.initiates()
 	}

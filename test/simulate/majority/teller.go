@@ -9,7 +9,7 @@ import (
 )
 
 // mischief reports whether users' code does what it should not.
-func (w *World) mischief() bool { return !w.plan.Calm && !w.plan.Rewinds }
+func (w *World) mischief() bool { return !w.plan.Calm && !w.plan.Rewinds && !w.plan.Misled }
 
 // told is what a client's Observer and its logger do when they are told something: nearly always
 // nothing. Of two things that happen in one instant either may be told first, so what they do

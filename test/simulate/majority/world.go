@@ -25,6 +25,7 @@ type Plan struct {
 	Herd    bool          // all ask at the same instants
 	Calm    bool          // no faults, no operators, nobody closes
 	Rewinds bool          // the only fault: all nodes restart with old data
+	Misled  bool          // the only fault: names lead to other nodes
 	Break   Break
 	Echo    func(string) // gets the history as it happens; may be nil
 }
