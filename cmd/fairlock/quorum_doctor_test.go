@@ -126,10 +126,10 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 	q.checkNode(all, "", "practice", note, "no lock was tried", "when a majority can grant")
 
 	q.servers[2].Restart()
-	must(t, a.HSet(t.Context(), "quorum:node", "set", "3 nodes: theirs").Err())
+	must(t, a.HSet(t.Context(), "quorum:node", "set", "node 1 of 3 nodes: theirs").Err())
 	before := b.DBSize(t.Context()).Val()
 	all = q.findings()
-	q.checkNode(all, "A", "member", wrong, "belongs to another quorum: of 3 nodes: theirs", "--longest-lease and --set", "quorum init")
+	q.checkNode(all, "A", "member", wrong, "it is node 1 of 3 nodes: theirs", "--longest-lease and --set", "quorum init")
 	q.checkNode(all, "C", "member", note, "knows of no quorum yet", "it joins by itself")
 	q.checkNode(all, "", "practice", note, "no lock was tried")
 	if keys := q.servers[2].Client(t).Keys(t.Context(), "*").Val(); len(keys) > 0 || b.DBSize(t.Context()).Val() != before {
@@ -152,9 +152,9 @@ func TestTheDoctorFindsOneServerUnderTwoNames(t *testing.T) {
 	all := q.findingsAt("quorum:" + q.addrs[0] + "," + q.addrs[1] + "," + other)
 	q.checkNode(all, "", "distinct", wrong, "A and "+other+" are one server", "a majority by itself")
 	q.checkNode(all, "", "practice", note, "no lock was tried")
-	set := strings.TrimPrefix(q.servers[0].Client(t).HGet(t.Context(), "quorum:node", "set").Val(), "3 nodes: ")
+	_, set, _ := strings.Cut(q.servers[0].Client(t).HGet(t.Context(), "quorum:node", "set").Val(), " of 3 nodes: ")
 	all = q.findingsAt("quorum:"+q.addrs[0]+","+q.addrs[1]+","+other, "--set", set) // else nothing is wrong
-	q.checkNode(all, other, "member", good, "belongs to this quorum")
+	q.checkNode(all, other, "member", wrong, "and not node 3 of 3 nodes")
 	q.checkNode(all, "", "practice", note, "no lock was tried: see distinct", "name each server once")
 	p := fairlockWith(t, nil, "quorum", "init", "--new", "--anyway", "--redis", "quorum:"+q.addrs[0]+","+q.addrs[1]+","+other).start()
 	p.ends(exit.Usage)

@@ -274,7 +274,7 @@ func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
 	q.decided(l, "nightly")
 	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
 	text := q.prints(0, "show", "nightly")
-	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
+	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the server is not that node of this quorum: it is theirs`, `(?m)^C +build-7 +yes`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}
@@ -287,7 +287,7 @@ func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
 	must(t, q.servers[2].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
 	p := q.launch("show", "nightly")
 	p.ends(exit.Unavailable)
-	p.complains("node 2", "node 3", "another quorum", "1 of 3 nodes")
+	p.complains("node 2", "node 3", "not that node of this quorum", "1 of 3 nodes")
 }
 
 func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {

@@ -243,7 +243,7 @@ func (n *nodeRecord) before() string {
 	case n.failed != nil:
 		return "away"
 	case n.Error != "":
-		return "belongs to another quorum"
+		return "is not that node of this quorum"
 	case n.Set == "":
 		return "knows of no quorum"
 	case n.Quarantine > 0:
