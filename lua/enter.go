@@ -83,7 +83,8 @@ type TicketState struct {
 	Returned bool  // it is in line again: it had been passed over, swept, or lost by the server
 }
 
-// Enter runs enter.lua: one request.
+// Enter runs enter.lua: one request, and another one for a try that finds that the lock has just
+// become free: it dropped the dead of a line, or a record that nothing else would end.
 func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error) {
 	var first Ticket
 	var lease, owner string
@@ -110,6 +111,15 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 	for _, t := range e.Tickets {
 		args = append(args, t.Ticket.text, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
+	answer, err := s.enter(ctx, keys, &e, args)
+	if err == nil && e.Try && answer.More {
+		answer, err = s.enter(ctx, keys, &e, args)
+	}
+	return answer, err
+}
+
+// enter is one request.
+func (s *Server) enter(ctx context.Context, keys Keys, e *Enter, args []any) (Entered, error) {
 	reply, got, err := s.replicated(ctx, enterScript, keys, args, e.Replicas)
 	if err != nil {
 		return Entered{}, err

@@ -211,3 +211,38 @@ func TestARecordWithoutAnEndEndsWithTheLastOfItsHolds(t *testing.T) {
 		must(lease.Unlock(t.Context()))
 	})
 }
+
+func TestARecordWithoutAnEndWhoseHoldsAreOverKeepsNobodyWaiting(t *testing.T) {
+	server := redistest.Start(t)
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+		for how, take := range map[string]func(l fairlock.Interface) (*fairlock.Lease, error){
+			"Lock": func(l fairlock.Interface) (*fairlock.Lease, error) {
+				return l.Lock(t.Context(), "x", fairlock.WaitAtMost(2*time.Second))
+			},
+			"TryLock": func(l fairlock.Interface) (*fairlock.Lease, error) { return l.TryLock(t.Context(), "x") },
+		} {
+			t.Run(how, func(t *testing.T) {
+				rdb := server.Client(t)
+				holder, next := kind(rdb, quiet), kind(server.Client(t), quiet)
+				defer next.Close()
+				held, err := holder.Lock(t.Context(), "x", fairlock.LeaseFor(300*time.Millisecond))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := rdb.Persist(t.Context(), prefix+":lock:{x}").Err(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Until(held.Deadline()) + 100*time.Millisecond) // by the server's clock, too
+				lease, err := take(next)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				_ = holder.Close()
+			})
+		}
+	})
+}

@@ -122,7 +122,7 @@ func (b *body) distinct() finding {
 		if other := first[s.Run]; other != "" {
 			return finding{
 				Check: "distinct", Status: wrong, Found: fmt.Sprintf("%s and %s are one server, with the run id %s", other, s.Node, s.Run),
-				Do: "name each server once: one that counts twice is a majority by itself. A process refuses it at its first call, and does not look again",
+				Do: "name each server once: it has one vote, whatever its names, and a process refuses it at its first call",
 			}
 		}
 		first[s.Run] = s.Node
@@ -228,10 +228,6 @@ func (b *body) practice(ctx context.Context) finding {
 			f.Do = "look again when all nodes that answer belong to this quorum"
 			return f
 		}
-	}
-	if b.distinct().Status == wrong {
-		f.Found, f.Do = f.Found+"see distinct", "name each server once; then look again"
-		return f
 	}
 	if b.able() <= len(b.nodes)/2 {
 		f.Found, f.Do = f.Found+"see majority", "look again when a majority can grant"
