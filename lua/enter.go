@@ -84,7 +84,8 @@ type TicketState struct {
 }
 
 // Enter runs enter.lua: one request, and another one for a try that finds that the lock has just
-// become free: it dropped the dead of a line, or a record that nothing else would end.
+// become free: it dropped the dead of a line, or a record that nothing else would end. A try that
+// waits for replicas asks no second time: it would wait for them twice.
 func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error) {
 	var first Ticket
 	var lease, owner string
@@ -114,7 +115,7 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		args = append(args, t.Ticket.text, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
 	answer, err := s.enter(ctx, keys, &e, args)
-	if err == nil && e.Try && answer.More {
+	if err == nil && e.Try && answer.More && !e.Replicas.Asked() {
 		answer, err = s.enter(ctx, keys, &e, args)
 	}
 	return answer, err

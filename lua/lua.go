@@ -15,7 +15,7 @@
 // redisson, which have scripts of their own. Times of the server are microseconds of the server's
 // own clock ([Micros]). They are only ever compared with one another.
 //
-// A call is one request. The client's own retry is off: a request whose answer was lost may still
+// A call is one request, or two where it says so. The client's own retry is off: a request whose answer was lost may still
 // be executed, seconds later, and only the caller knows what that would mean. [Unanswered] tells
 // such a failure from a definite one.
 package lua
@@ -336,11 +336,13 @@ func list(reply any) ([]any, error) {
 
 // Passing reports whether an answered error is about the server's present state, so that the same
 // request may succeed a moment later: the server is starting, failing over, busy with a script,
-// giving slots away, or refuses to write as long as its replicas are away, its disk or its memory
-// full. Nothing was done: such a server refuses a script at its first write.
+// giving slots away, refuses to write as long as its replicas are away, its disk or its memory full,
+// or is not the node of a quorum that the request is for. Nothing was done: such a server refuses a
+// script at its first write.
 func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",
+		"OTHERNODE",
 	} {
 		if Says(err, prefix) {
 			return true

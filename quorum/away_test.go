@@ -427,7 +427,7 @@ func TestANodeThatProbesFindToBeOfAnotherQuorumStaysAway(t *testing.T) {
 	w.must(w.direct[2].Do(w.Context(), "CLIENT", "PAUSE", "1000", "ALL").Err())
 	w.unlock(w.has(l, "x"))
 	w.until("it is away", l.nodes[2].away)
-	w.until("it says why", func() bool { return strings.Contains(seen.String(), "none of ours") })
+	w.until("it says why", func() bool { return strings.Contains(seen.String(), "is another one") })
 	if !l.nodes[2].away() || l.nodes[2].listens() {
 		t.Error("the node counts")
 	}

@@ -758,7 +758,7 @@ func TestALockerWithWrongNodesLeavesANodeThatHasLostAllToItsQuorum(t *testing.T)
 		w.until("the node rests for its own quorum", func() bool {
 			all, err := l.Nodes(w.Context())
 			w.must(err)
-			return all[0].Set == l.nodes[0].seat && all[0].Quarantine > 0
+			return all[0].Set == l.set && all[0].Quarantine > 0
 		})
 	})
 }
@@ -771,7 +771,7 @@ func TestANodeThatHasLostAllWhileALockIsHeldRestsFromTheNextRenewalOn(t *testing
 		w.until("it rests", func() bool {
 			all, err := l.Nodes(w.Context())
 			w.must(err)
-			return all[0].Set == l.nodes[0].seat && all[0].Quarantine > 0
+			return all[0].Set == l.set && all[0].Quarantine > 0
 		})
 		w.unlock(lease)
 	})

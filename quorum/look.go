@@ -67,16 +67,20 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 // peek asks a node for its run id, and writes nothing. It is no error that the node is of no use:
 // its views say why.
 func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
-	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
-	switch {
-	case lua.Answered(err) && !lua.Passing(err):
-		return "", nil
-	case err != nil:
-		return "", err
+	s, err := l.kept(ctx, n)
+	if lua.Answered(err) && !lua.Passing(err) {
+		err = nil
 	}
-	var s NodeStatus
-	err = s.decode(reply, time.Now())
 	return s.Run, err
+}
+
+// kept asks a node what it keeps of itself.
+func (l *Locker) kept(ctx context.Context, n *node) (s NodeStatus, err error) {
+	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
+	if err == nil {
+		err = s.decode(reply, time.Now())
+	}
+	return s, err
 }
 
 // probe asks a node that is away whether it is back. Only a Locker that was asked for a lock, and
@@ -161,7 +165,7 @@ func count(all []error, kind func(error) bool) (n int) {
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order.
-// It takes a SCAN of each node, and an [Locker.Inspect] for each lock.
+// It takes one request and a SCAN of each node, and an [Locker.Inspect] for each lock.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		names, err := l.names(ctx)
@@ -230,6 +234,13 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 
 // scan returns the names of the locks that a node knows, some of them twice.
 func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
+	s, err := l.kept(ctx, n) // a SCAN does not say for which node it is
+	if err == nil && s.seat != "" {
+		err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
+	}
+	if err != nil {
+		return nil, err
+	}
 	for cursor := ""; cursor != "0"; {
 		if closed(l.closing) { // a Close waits for this
 			return nil, ErrClosed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fairlock/locks/internal/rules"
@@ -154,10 +155,24 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 // keeps is an error unless this is what the node keeps: which node of which set it is, and the
 // longest lease.
 func (l *Locker) keeps(n *node, seat string, most int64) error {
-	if seat == n.seat && ms(most) == l.most {
-		return nil
+	its, set := seatOf(seat)
+	own, _ := seatOf(n.seat)
+	switch {
+	case set != l.set || ms(most) != l.most:
+		return definite{fmt.Errorf("%w: it is of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
+	case its != own:
+		return definite{fmt.Errorf("%w: it is node %d of them, and not node %d: %s", errOther, its, own, set)}
 	}
-	return definite{fmt.Errorf("%w: it is %s with leases of up to %v, and not %s with %v", errOther, seat, ms(most), n.seat, l.most)}
+	return nil
+}
+
+// seatOf is which node that is, and of which set. 0: it is told neither, or by an older version.
+func seatOf(seat string) (number int, set string) {
+	if _, err := fmt.Sscanf(seat, "node %d of", &number); err != nil {
+		return 0, seat
+	}
+	_, set, _ = strings.Cut(seat, " of ")
+	return number, set
 }
 
 // definite is an error that asking again does not mend.
@@ -196,10 +211,15 @@ func (l *Locker) Init(ctx context.Context) error {
 
 // differ is an error if two nodes are one server. It writes nothing.
 func (l *Locker) differ(ctx context.Context) error {
-	runs := make([]string, len(l.nodes))
-	if err := l.side(ctx, func(i int) {
-		runs[i], _ = l.peek(context.WithoutCancel(ctx), l.nodes[i]) // what fails will fail again
-	}); err != nil {
+	runs, failed := make([]string, len(l.nodes)), make([]error, len(l.nodes))
+	err := l.side(ctx, func(i int) {
+		failed[i] = lua.ErrCutShort // unless peek returns
+		runs[i], failed[i] = l.peek(context.WithoutCancel(ctx), l.nodes[i])
+	})
+	if err == nil {
+		err = byNode(failed)
+	}
+	if err != nil {
 		return err
 	}
 	first := make(map[string]*node)

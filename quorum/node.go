@@ -108,8 +108,7 @@ func (n *node) begins() request {
 // comesOf takes in what came of the request. The node is not to blame for one that failed as ctx
 // ended.
 func (r *request) comesOf(ctx context.Context, err error) {
-	other := lua.Says(err, "OTHERNODE")
-	r.err, r.refused = err, lua.Answered(err) && !other
+	r.err, r.refused = err, lua.Answered(err) && !errors.Is(err, errOther) // another node is asked nothing more
 	r.failed = err != nil && (!r.refused || lua.Passing(err))
 	r.told = !r.failed || !lua.Over(ctx)
 }
@@ -123,7 +122,7 @@ func (r *request) ends() {
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
 	_, other := r.why.(definite) //nolint:errorlint // it may hold a user's error
-	if r.told && !other {        // another node answers, too: see judges
+	if r.told && !other {        // another node answers, too: only a probe finds the right one back
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
 	if (r.err == nil || r.refused) && !r.node.failed {
@@ -307,7 +306,7 @@ func (n *node) probe(why error) {
 			}
 			if errors.Is(p.err, errOther) && !said {
 				said = true
-				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", p.err)
+				n.logger.Warn("fairlock: a node of the quorum answers again, and is another one", "error", p.err)
 			}
 			if time.Since(p.asked) < silence { // else its connection had died
 				next.Reset(backoff.Next())

@@ -13,14 +13,16 @@ import (
 type NodeStatus struct {
 	Node string // its address
 	// Err is why the node is of no use to the quorum: it does not answer, it may not say INFO, or
-	// it belongs to another quorum. Only in the last case all below is set.
+	// the server is another node, or of another quorum. Only in the last case all below is set.
 	Err error
 	// Run is the server's run id: another one after every start, and the same for two addresses of
 	// one server. It is empty if the server has none.
 	Run string
-	// Set and LongestLease are the quorum that the node keeps itself to belong to. They are empty
-	// if it was never asked for a lock, or has forgotten that it was.
+	// Set and LongestLease are the quorum that the node keeps itself to belong to, and Number is
+	// which of its nodes it is, from 1 on. They are empty if it was never asked for a lock, or has
+	// forgotten that it was.
 	Set          string
+	Number       int
 	LongestLease time.Duration
 	// Quarantine is for how long the node grants nothing, because it may have forgotten what it
 	// granted. While nobody has asked it for a lock yet, that is the longest lease, or 3 s and a
@@ -29,10 +31,12 @@ type NodeStatus struct {
 	// Clock is how far the node's clock is ahead of ours, and Within how wrong that may be: half a
 	// round trip.
 	Clock, Within time.Duration
+
+	seat string
 }
 
 // Nodes returns what each node says of itself, in the order of New, also of nodes that do not
-// answer or belong to another quorum. So it is of use where all other calls fail. It takes two
+// answer or are not the right ones. So it is of use where all other calls fail. It takes two
 // requests to each node, to all at once, and is as slow as the slowest, which the timeouts of its
 // client or ctx bound. It writes nothing. An error is about ctx, a closed Locker or wrong options.
 func (l *Locker) Nodes(ctx context.Context) ([]NodeStatus, error) {
@@ -153,8 +157,8 @@ func (l *Locker) status(ctx context.Context, n *node) NodeStatus {
 			return NodeStatus{Node: s.Node, Err: err}
 		}
 	}
-	if s.Set != "" {
-		s.Err = l.keeps(n, s.Set, s.LongestLease.Milliseconds())
+	if s.seat != "" {
+		s.Err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
 	}
 	return s
 }
@@ -166,7 +170,8 @@ func (s *NodeStatus) decode(reply []any, at time.Time) error {
 		return wrongReply("node", reply)
 	}
 	s.Run, _ = reply[1].(string)
-	s.Set, _ = reply[3].(string)
+	s.seat, _ = reply[3].(string)
+	s.Number, s.Set = seatOf(s.seat)
 	s.Clock, s.Quarantine, s.LongestLease = lua.Micros(n[0]).Time().Sub(at), ms(n[1]), ms(n[2])
 	return nil
 }

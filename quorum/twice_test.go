@@ -130,7 +130,7 @@ func TestAServerToWhichASecondNameComesToLeadHasOneVote(t *testing.T) {
 			}
 		}
 		w.until("it says why", func() bool {
-			return strings.Contains(seen.String(), "none of ours") && strings.Contains(seen.String(), "it is node 2 of 3 nodes")
+			return strings.Contains(seen.String(), "is another one") && strings.Contains(seen.String(), "it is node 2 of them, and not node 3")
 		})
 		w.unlock(w.has(right, "x"))
 		n.lead(0, w.addrs[0])
@@ -218,4 +218,27 @@ func TestANodeThatIsAskedAsAnotherOneRefuses(t *testing.T) {
 func (w *world) refusal(n *node, sc lua.Script, keys []any, args ...any) error {
 	_, err := n.send(w.Context(), n.server, sc, sc.CommandOn(keys, args...))
 	return err
+}
+
+func TestWhatAMisledProcessCannotTellTheRightServerItTellsOnceTheNameIsMended(t *testing.T) {
+	onBoth(t, func(w *world) {
+		_, wrong, n, mislead := w.misled()
+		lease := w.has(wrong, "x")
+		free := func(i int) bool { return w.direct[i].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 }
+		w.until("all have voted", func() bool { return !free(0) && !free(1) && !free(2) })
+		n.lead(2, w.addrs[1])
+		w.unlock(lease)
+		n.lead(2, w.addrs[2])
+		w.until("the right server has heard it", func() bool { return free(2) })
+
+		mislead()
+		waits := w.asks(w.Context(), wrong, "y")
+		w.until("it is away", func() bool { return wrong.nodes[0].away() && wrong.nodes[2].away() })
+		if len(waits) > 0 {
+			w.Errorf("it does not wait: %v", (<-waits).err)
+		}
+		n.lead(0, w.addrs[0])
+		n.lead(2, w.addrs[2])
+		w.unlock(w.gets(waits))
+	})
 }

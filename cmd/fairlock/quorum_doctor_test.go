@@ -129,7 +129,7 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 	must(t, a.HSet(t.Context(), "quorum:node", "set", "node 1 of 3 nodes: theirs").Err())
 	before := b.DBSize(t.Context()).Val()
 	all = q.findings()
-	q.checkNode(all, "A", "member", wrong, "it is node 1 of 3 nodes: theirs", "--longest-lease and --set", "quorum init")
+	q.checkNode(all, "A", "member", wrong, "it is of 3 nodes: theirs", "--longest-lease and --set", "quorum init")
 	q.checkNode(all, "C", "member", note, "knows of no quorum yet", "it joins by itself")
 	q.checkNode(all, "", "practice", note, "no lock was tried")
 	if keys := q.servers[2].Client(t).Keys(t.Context(), "*").Val(); len(keys) > 0 || b.DBSize(t.Context()).Val() != before {
@@ -145,6 +145,20 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 	q.checkNode(all, "", "skew", note, "fewer than two")
 }
 
+func TestTheDoctorTellsNobodyThatAQuorumIsNewWhereANodeKeepsAnothersNumber(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	c := q.servers[2].Client(t)
+	its := c.HGet(t.Context(), "quorum:node", "set").Val()
+	_, set, _ := strings.Cut(its, " of ")
+	another := "node 1 of " + set
+	if another == its {
+		another = "node 2 of " + set
+	}
+	must(t, c.HSet(t.Context(), "quorum:node", "set", another).Err())
+	q.checkNode(q.findings(), "C", "member", wrong, "and not node", "never quorum init")
+}
+
 func TestTheDoctorFindsOneServerUnderTwoNames(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
@@ -152,7 +166,7 @@ func TestTheDoctorFindsOneServerUnderTwoNames(t *testing.T) {
 	all := q.findingsAt("quorum:" + q.addrs[0] + "," + q.addrs[1] + "," + other)
 	q.checkNode(all, "", "distinct", wrong, "A and "+other+" are one server", "it has one vote")
 	q.checkNode(all, "", "practice", note, "no lock was tried: see member")
-	q.checkNode(all, other, "member", wrong, "and not node 3 of 3 nodes")
+	q.checkNode(all, other, "member", wrong, "and not of 3 nodes")
 	p := fairlockWith(t, nil, "quorum", "init", "--new", "--anyway", "--redis", "quorum:"+q.addrs[0]+","+q.addrs[1]+","+other).start()
 	p.ends(exit.Usage)
 	p.complains("are one server")

@@ -274,7 +274,7 @@ func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
 	q.decided(l, "nightly")
 	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
 	text := q.prints(0, "show", "nightly")
-	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the server is not that node of this quorum: it is theirs`, `(?m)^C +build-7 +yes`} {
+	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the server is not that node of this quorum: it is of theirs`, `(?m)^C +build-7 +yes`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}

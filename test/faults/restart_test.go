@@ -230,10 +230,15 @@ func TestARecordWithoutAnEndWhoseHoldsAreOverKeepsNobodyWaiting(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := rdb.Persist(t.Context(), prefix+":lock:{x}").Err(); err != nil {
-					t.Fatal(err)
+				record := prefix + ":lock:{x}"
+				if persisted, err := rdb.Persist(t.Context(), record).Result(); err != nil || !persisted {
+					t.Fatal(persisted, err)
 				}
-				time.Sleep(time.Until(held.Deadline()) + 100*time.Millisecond) // by the server's clock, too
+				deadline := rdb.HGet(t.Context(), record, held.Owner()+":300::").Val()
+				world.Until(t, "its hold is over", func() bool {
+					ends, _, _ := strings.Cut(deadline, ":")
+					return fmt.Sprint(rdb.Time(t.Context()).Val().UnixMilli()) > ends
+				})
 				lease, err := take(next)
 				if err != nil {
 					t.Fatal(err)

@@ -45,8 +45,8 @@ refused if a node is away or refuses, keeps itself to another quorum, belongs to
 locks. But nodes that restarted empty cannot be told from new ones: if that may be so, start their users, and wait.
 --anyway is for nodes that change their quorum: stop all users of both quorums first, and wait for the longest lease.
 
---json: a line for each node, with node, error, run, set, longest_lease_ms, quarantine_ms and locks
-(keys of locks that it has), as it was before; told says whether it was told.
+--json: a line for each node, with node, error, run, set, number (which node of the set it is), longest_lease_ms,
+quarantine_ms and locks (keys of locks that it has), as it was before; told says whether it was told.
 
 Exit codes:
     0  all nodes were told, or the quorum is in use and there is nothing to tell
@@ -63,6 +63,7 @@ type nodeRecord struct {
 	Error      string `json:"error,omitempty"`
 	Run        string `json:"run"`
 	Set        string `json:"set"`
+	Number     int    `json:"number"`
 	Longest    int64  `json:"longest_lease_ms"`
 	Quarantine int64  `json:"quarantine_ms"`
 	Locks      int    `json:"locks"`
@@ -125,7 +126,7 @@ func (v *Init) look(ctx context.Context, l *quorum.Locker, clients []redis.Unive
 			return nil, exit.Errorf(exit.Usage, "%s and %s are one server", other, s.Node)
 		}
 		runs[s.Run] = s.Node
-		n := nodeRecord{Node: s.Node, Run: s.Run, Set: s.Set, Longest: s.LongestLease.Milliseconds(), Quarantine: s.Quarantine.Milliseconds()}
+		n := nodeRecord{Node: s.Node, Run: s.Run, Set: s.Set, Number: s.Number, Longest: s.LongestLease.Milliseconds(), Quarantine: s.Quarantine.Milliseconds()}
 		if s.Err != nil {
 			n.Error = lua.Redacted(s.Err.Error())
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -148,6 +149,9 @@ func (b *body) member(i int) finding {
 	case s.Err != nil && s.Set != "":
 		f.Status, f.Found = wrong, lua.Redacted(s.Err.Error())
 		f.Do = "name the nodes, --longest-lease and --set as its users do; a node that changes its quorum is told so by fairlock quorum init --new --anyway"
+		if b.misled(s) {
+			f.Do = "the address leads to another node's server, or did so when this one was empty: docs/quorum.md says what to do; never quorum init, while somebody may have a lock"
+		}
 	case s.Err != nil:
 		f.Status, f.Found, f.Do = wrong, lua.Redacted(s.Err.Error()), b.nodes[i].remedy(s.Err)
 		if strings.Contains(f.Found, "info") {
@@ -166,6 +170,13 @@ func (b *body) member(i int) finding {
 		}
 	}
 	return f
+}
+
+// misled reports whether a node that is not the right one is of the same quorum as others that are.
+func (b *body) misled(s quorum.NodeStatus) bool {
+	return slices.ContainsFunc(b.status, func(other quorum.NodeStatus) bool {
+		return other.Err == nil && other.Set == s.Set && other.LongestLease == s.LongestLease && s.Set != ""
+	})
 }
 
 // unknown reports whether no node that answers belongs to any quorum: only then this one can be new.
