@@ -31,8 +31,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
 // others no longer than any call does, unless a node is blank, which may be told of a quorum then.
-// One node of another quorum is an error, and so are two that are one server. Others that refuse
-// are as good as away, unless they leave no majority.
+// One node of another quorum is an error, and so are two that are one server. Others that refuse, or
+// are another node of this quorum, are as good as away, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
 	if l.err != nil {
 		return nil, l.err
@@ -63,7 +63,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
-			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
+			if _, other := m.err.(definite); other && !errors.Is(m.err, errNumber) { //nolint:errorlint // it may hold a user's error
 				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
 			if refusals++; refusals > len(l.nodes)-l.need() {
@@ -109,11 +109,12 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// What errors wrap that are about which servers the nodes are. Neither is mended by asking again,
-// nor is it the fault of a call: somebody has to mend a list of nodes, or a name.
+// What errors wrap that are about which servers the nodes are. None is mended by asking again, nor
+// is it the fault of a call: somebody has to mend a list of nodes, or a name.
 var (
-	errOther = errors.New("the server is not that node of this quorum")
-	errTwice = errors.New("two nodes are one server")
+	errOther  = errors.New("the server is not that node of this quorum")
+	errNumber = fmt.Errorf("%w: its number is", errOther)
+	errTwice  = errors.New("two nodes are one server")
 )
 
 // oneServer is the error of two nodes that are the server with that run id.
@@ -161,7 +162,7 @@ func (l *Locker) keeps(n *node, seat string, most int64) error {
 	case set != l.set || ms(most) != l.most:
 		return definite{fmt.Errorf("%w: it is of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
 	case its != own:
-		return definite{fmt.Errorf("%w: it is node %d of them, and not node %d: %s", errOther, its, own, set)}
+		return definite{fmt.Errorf("%w %d, and not %d, of %s", errNumber, its, own, set)}
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestTheDoctorTellsNobodyThatAQuorumIsNewWhereANodeKeepsAnothersNumber(t *te
 		another = "node 2 of " + set
 	}
 	must(t, c.HSet(t.Context(), "quorum:node", "set", another).Err())
-	q.checkNode(q.findings(), "C", "member", wrong, "and not node", "never quorum init")
+	q.checkNode(q.findings(), "C", "member", wrong, "its number is", "never quorum init")
 }
 
 func TestTheDoctorFindsOneServerUnderTwoNames(t *testing.T) {
