@@ -20,6 +20,7 @@ type line struct {
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
 	failure error          // of the last request of any of them; nil: it was answered
+	failing engine.Failing // with such failures
 	owners  map[string]int // how many of those name that owner; nil: none does
 	alarm   *engine.Alarm
 }
@@ -221,6 +222,7 @@ func (l *Locker) unentered(x exchange) (again bool) {
 	ln.alarm.By(ln.Due)
 	if !lua.Ended(x.err) {
 		ln.failure = redact.Error(x.err)
+		ln.failing.Note(l.core, x.of[0].Name, ln.failure)
 	}
 	return true
 }
@@ -258,6 +260,7 @@ func (l *Locker) answered(x exchange) {
 		return
 	}
 	ln.failure = nil
+	ln.failing.Over()
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
 	blind := ln.Answered(&e, now, waits)
 	ln.alarm.By(ln.Due)

@@ -21,11 +21,12 @@ type line struct {
 	calls   []*call // in the order in which they came
 	count   int     // of those, and of the calls whose OnQueued runs
 	alarm   *engine.Alarm
-	forget  func()    // ends the subscription of a plain lock
-	looking time.Time // when the last refresh went out; zero: it is answered, or has failed
-	failure error     // of the last request; nil: it was answered
-	seen    view      // by the last refresh that was answered
-	when    time.Time // that was; zero: none was
+	forget  func()         // ends the subscription of a plain lock
+	looking time.Time      // when the last refresh went out; zero: it is answered, or has failed
+	failure error          // of the last request; nil: it was answered
+	failing engine.Failing // with such failures
+	seen    view           // by the last refresh that was answered
+	when    time.Time      // that was; zero: none was
 }
 
 // join gives the call its place, and has it hear of releases.
@@ -129,6 +130,7 @@ func (l *Locker) failed(c *call, why error) {
 	c.failure = why
 	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
 		at.failure = why
+		at.failing.Note(l.core, c.Name, why)
 	}
 }
 
@@ -145,6 +147,7 @@ func (l *Locker) lastFailure(c *call) error {
 // l.mu must be held.
 func (l *Locker) due(at *line, a answer) {
 	at.failure = nil
+	at.failing.Over()
 	if a.left > 0 {
 		at.alarm.By(time.Now().Add(a.left + rules.AfterEnd))
 	}

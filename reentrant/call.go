@@ -168,7 +168,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 			return nil, o.err
 		default:
 			if pause = failures.Next(); ctx.Err() == nil && !lua.Ended(o.err) {
-				l.failed(w, c.failure)
+				l.failed(w, c)
 			}
 			signal(c.may)
 		}

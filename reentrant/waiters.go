@@ -34,8 +34,9 @@ type waiters struct {
 	// What the last answer said.
 	heard   bool // there was one
 	owner   string
-	ends    time.Time // when the record ends unless it is renewed
-	failure error     // of a request since then
+	ends    time.Time      // when the record ends unless it is renewed
+	failure error          // of a request since then
+	failing engine.Failing // with such failures
 }
 
 // size is how many wait; w may be nil.
@@ -108,6 +109,7 @@ func (l *Locker) quit(w *waiters, c *call, turn *engine.Turn) {
 	w.count--
 	if w.count == 0 {
 		w.empty, w.heard, w.failure = time.Now(), false, nil // nobody listens to what becomes of the lock
+		w.failing.Over()
 		w.alarm.By(w.empty.Add(waitersStays))
 	}
 	i := slices.Index(w.inLine, c)
@@ -210,6 +212,9 @@ func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.
 func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
 	w.heard, w.owner, w.ends, w.failure = true, held.Owner, time.Now().Add(held.Remaining), held.Failure
+	if w.failure == nil {
+		w.failing.Over()
+	}
 	if held.Remaining > 0 {
 		w.alarm.By(w.ends.Add(rules.AfterEnd)) // nobody tells us that a holder died
 	}
@@ -231,10 +236,11 @@ func (l *Locker) refused(w *waiters, held *engine.HeldError) {
 }
 
 // failed notes why the request of a call in line failed.
-func (l *Locker) failed(w *waiters, why error) {
+func (l *Locker) failed(w *waiters, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.failure = why
+	w.failure = c.failure
+	w.failing.Note(l.core, c.Name, c.failure)
 }
 
 // known is what was last heard of the holder. Locker.mu must be held.

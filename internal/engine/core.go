@@ -33,9 +33,10 @@ type Core struct {
 	contact  contact
 	stop     chan struct{} // closed by Close; ends the watchdog
 
-	looked   sync.Map     // locks of which strays were looked for within the last second
-	nonsense atomic.Int64 // messages that make no sense, since the last report of them
-	reported atomic.Int64 // when they were last reported (Unix ns)
+	looked     sync.Map     // locks of which strays were looked for within the last second
+	nonsense   atomic.Int64 // messages that make no sense, since the last report of them
+	reported   atomic.Int64 // when they were last reported (Unix ns)
+	complained atomic.Int64 // when Failing was last logged (Unix ns)
 
 	mu       sync.Mutex        // guards all below, and what Hold, Turn, run and share say it guards
 	turns    map[string]*Turn  // by record key: those that may be re-entered, the latest first

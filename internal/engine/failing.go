@@ -1,0 +1,30 @@
+package engine
+
+import "time"
+
+const (
+	failsFor     = 10 * time.Second // a restart, or a failover, is over by then
+	complainEach = time.Minute      // of all locks together
+)
+
+// Failing is since when the requests of those who wait for one lock have failed. Its Locker's mutex
+// guards it.
+type Failing struct{ since time.Time }
+
+// Note takes in that one more has failed. The waiters go on, and nothing else may tell of it: behind
+// Sentinel, a replica that is taken for the master refuses scripts, and answers all else.
+func (f *Failing) Note(c *Core, name string, err error) {
+	now := time.Now()
+	if f.since.IsZero() {
+		f.since = now
+	}
+	last := c.complained.Load()
+	if now.Sub(f.since) < failsFor || last != 0 && now.UnixNano()-last < int64(complainEach) ||
+		!c.complained.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	c.Settings.Logger.Warn("fairlock: requests for a lock fail, and its waiters go on", "lock", name, "for", now.Sub(f.since), "error", err)
+}
+
+// Over notes that one was answered.
+func (f *Failing) Over() { f.since = time.Time{} }
