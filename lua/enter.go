@@ -96,8 +96,6 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 	args := s.writing(enterScript, keys, 8+4*len(e.Tickets))
 	var mode any = "wait" // boxing a constant costs nothing
 	switch {
-	case e.Try && s.plain:
-		mode = "plain"
 	case e.Try:
 		mode = "try"
 	case e.Some:

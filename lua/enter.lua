@@ -3,7 +3,7 @@
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 'wait': the tickets join the line, or stay in it
 --         'some': the same for only some of the client's tickets; it does not speak for the others
---         'try': one ticket, which is not put in line; 'plain': the same, where there is no line
+--         'try': one ticket, which is not put in line
 --       2 seen: the largest recent token of this lock that the client knows, 0: none
 --       3 spare (ms): how long the lock is kept, at least, if the server has forgotten seen
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
@@ -39,8 +39,7 @@
 --       record without a token.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local plain, some = ARGV[1] == 'plain', ARGV[1] == 'some'
-local try = plain or ARGV[1] == 'try'
+local try, some = ARGV[1] == 'try', ARGV[1] == 'some'
 local seen, spare = tonumber(ARGV[2]), tonumber(ARGV[3])
 local verb, channels, me = ARGV[4], ARGV[5], ARGV[6]
 --#include parts/now.lua
@@ -111,7 +110,8 @@ if line > 0 and (mended or not try) then
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
 
--- In a record's last millisecond PTTL is 0. The reply says 1: with 0 nobody would come back.
+-- PTTL is 0 in the last millisecond of a record. The reply then says 1: 0 would give the client no
+-- reason to come back.
 local remaining = math.min(MAX_LEASE, redis.call('PTTL', record))
 if remaining == 0 then remaining = 1 end
 --#include parts/endless.lua

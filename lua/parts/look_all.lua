@@ -7,4 +7,4 @@ end
 local scores = redis.call('ZMSCORE', waiters, unpack(members))
 local gathering, blind, expected = scores[1], scores[2], scores[3]
 for k, one in ipairs(asked) do one.deadline, one.retired = scores[2 * k + 2], scores[2 * k + 3] end
-if plain or not valid(gathering) then gathering = false end
+if not valid(gathering) then gathering = false end
