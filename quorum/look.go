@@ -54,8 +54,11 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	}
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		_, err = l.greet(ctx, func(ctx context.Context, n *node) (run string, blank bool, err error) {
-			run, err = l.peek(ctx, n)
-			return run, false, err
+			s, err := l.peek(ctx, n)
+			if s.seat != "" && l.keeps(n, s.seat, s.LongestLease.Milliseconds()) != nil {
+				s.Run = "" // its views say what is wrong
+			}
+			return s.Run, false, err
 		})
 	}); e != nil {
 		return keys, e
@@ -64,17 +67,16 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	return keys, err
 }
 
-// peek asks a node for its run id, and writes nothing. It is no error that the node is of no use:
-// its views say why.
-func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
+// peek is kept, to which it is no error that the node is of no use: its views say why.
+func (l *Locker) peek(ctx context.Context, n *node) (NodeStatus, error) {
 	s, err := l.kept(ctx, n)
 	if lua.Answered(err) && !lua.Passing(err) {
 		err = nil
 	}
-	return s.Run, err
+	return s, err
 }
 
-// kept asks a node what it keeps of itself.
+// kept asks a node who it is, and what it keeps of itself. It writes nothing.
 func (l *Locker) kept(ctx context.Context, n *node) (s NodeStatus, err error) {
 	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
 	if err == nil {
@@ -146,7 +148,7 @@ func (o occupied) Unwrap() error { return o.error }
 // tooFew is why no majority of the nodes did something. If a majority is out of the question
 // because nodes refuse, it does not say that nodes are out of reach.
 func (l *Locker) tooFew(n int, did string, failed []error) error {
-	refusals := count(failed, func(err error) bool { return err != nil && !rules.Retryable(err) })
+	refusals := count(failed, func(err error) bool { return err != nil && !rules.Retryable(err) && !errors.Is(err, errNumber) })
 	text := fmt.Sprintf("%d of %d nodes %s, and a majority is %d", n, len(l.nodes), did, l.need())
 	if refusals > len(l.nodes)-l.need() {
 		return errors.Join(errors.New(text), byNode(failed))

@@ -226,7 +226,7 @@ func TestAHoldOfWhichNoNodeKnowsYetThatItIsOneIsShownAsUndecided(t *testing.T) {
 	w.unlock(lease)
 }
 
-func TestALookRefusesOneServerUnderTwoNames(t *testing.T) {
+func TestALookAtOneServerUnderTwoNamesShowsItOnce(t *testing.T) {
 	w := realNodes(t, 3)
 	alias := strings.Replace(w.addrs[0], "127.0.0.1", "localhost", 1)
 	var nodes []redis.UniversalClient
@@ -237,11 +237,18 @@ func TestALookRefusesOneServerUnderTwoNames(t *testing.T) {
 	}
 	l := New(nodes, WithSet(setOf([]redis.UniversalClient{w.direct[0], w.direct[1], w.direct[2]})))
 	t.Cleanup(func() { _ = l.Close() })
-	_, err := l.Inspect(w.Context(), "x")
-	w.is(err, errTwice)
-	for _, err := range l.List(w.Context()) {
-		w.is(err, errTwice)
+	lease := w.has(w.locker(), "x")
+	s, err := l.Inspect(w.Context(), "x")
+	w.must(err)
+	w.is(s.Nodes[2].Err, errOther)
+	if s.Nodes[0].Err != nil || s.Nodes[1].Err != nil || s.Nodes[2].Vote != nil {
+		t.Errorf("%+v", s.Nodes)
 	}
+	for s, err := range l.List(w.Context()) {
+		w.must(err)
+		w.is(s.Nodes[2].Err, errOther)
+	}
+	w.unlock(lease)
 }
 
 // The leave of a call that has given up may be on its way to the last node.

@@ -63,6 +63,9 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
+			if errors.Is(m.err, errNumber) {
+				l.nodes[m.i].isAnother(m.err)
+			}
 			if _, other := m.err.(definite); other && !errors.Is(m.err, errNumber) { //nolint:errorlint // it may hold a user's error
 				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
@@ -109,8 +112,8 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// What errors wrap that are about which servers the nodes are. None is mended by asking again, nor
-// is it the fault of a call: somebody has to mend a list of nodes, or a name.
+// What errors wrap that are about which servers the nodes are. None is the fault of a call: somebody
+// has to mend a list of nodes, or a name.
 var (
 	errOther  = errors.New("the server is not that node of this quorum")
 	errNumber = fmt.Errorf("%w: its number is", errOther)
@@ -176,7 +179,8 @@ func seatOf(seat string) (number int, set string) {
 	return number, set
 }
 
-// definite is an error that asking again does not mend.
+// definite is an error that asking again does not mend, but for a node of which a name may yet lead
+// elsewhere.
 type definite struct{ error }
 
 func (d definite) Unwrap() error { return d.error }
@@ -215,7 +219,8 @@ func (l *Locker) differ(ctx context.Context) error {
 	runs, failed := make([]string, len(l.nodes)), make([]error, len(l.nodes))
 	err := l.side(ctx, func(i int) {
 		failed[i] = lua.ErrCutShort // unless peek returns
-		runs[i], failed[i] = l.peek(context.WithoutCancel(ctx), l.nodes[i])
+		s, err := l.peek(context.WithoutCancel(ctx), l.nodes[i])
+		runs[i], failed[i] = s.Run, err
 	})
 	if err == nil {
 		err = byNode(failed)

@@ -152,6 +152,15 @@ func (n *node) away() bool {
 	return true
 }
 
+// isAnother notes that the server is another node: it is asked nothing until a probe finds that it is
+// not.
+func (n *node) isAnother(why error) {
+	n.mu.Lock()
+	n.failed, n.refused, n.why = true, false, why
+	n.mu.Unlock()
+	n.away()
+}
+
 // listens reports whether the node is to be asked for calls that have the lock, or a place in line:
 // also if it is away because it refused a request. A full node refuses newcomers and nobody else.
 func (n *node) listens() bool {

@@ -188,6 +188,7 @@ func TestANodeThatIsAskedAsAnotherOneRefuses(t *testing.T) {
 		l := w.locker()
 		lease := w.has(l, "x")
 		waits := w.queues(l, "x")
+		w.until("all nodes know both", func() bool { return strings.Count(w.kept(), l.core.ID+":") == 9 })
 		before := w.kept()
 		keys := w.keys(l, "x")
 		first, second := l.nodes[0], l.nodes[1]
@@ -223,21 +224,24 @@ func (w *world) refusal(n *node, sc lua.Script, keys []any, args ...any) error {
 
 func TestWhatAMisledProcessCannotTellTheRightServerItTellsOnceTheNameIsMended(t *testing.T) {
 	onBoth(t, func(w *world) {
-		_, wrong, n, mislead := w.misled()
+		_, wrong, n, _ := w.misled()
+		another := func(i int) bool { return errors.Is(wrong.nodes[i].reason(), errOther) }
 		lease := w.has(wrong, "x")
-		free := func(i int) bool { return w.direct[i].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 }
-		w.until("all have voted", func() bool { return !free(0) && !free(1) && !free(2) })
+		votes := func() bool { return w.direct[2].PTTL(w.Context(), "quorum:lock:{x}").Val() > patience }
+		w.until("the third node has it for long", votes)
 		n.lead(2, w.addrs[1])
 		w.unlock(lease)
-		n.lead(2, w.addrs[2])
-		w.until("the right server has heard it", func() bool { return free(2) })
-
-		mislead()
-		waits := w.asks(w.Context(), wrong, "y")
-		w.until("it is away", func() bool { return wrong.nodes[0].away() && wrong.nodes[2].away() })
-		if len(waits) > 0 {
-			w.Errorf("it does not wait: %v", (<-waits).err)
+		w.until("the leave is refused", func() bool { return another(2) })
+		if !votes() {
+			w.Error("the third node has heard of it")
 		}
+		n.lead(2, w.addrs[2])
+		w.until("the right server has heard it", func() bool { return !votes() })
+
+		n.lead(0, w.addrs[1])
+		n.lead(2, w.addrs[1])
+		waits := w.asks(w.Context(), wrong, "y")
+		w.until("the others are another node", func() bool { return another(0) && another(2) })
 		n.lead(0, w.addrs[0])
 		n.lead(2, w.addrs[2])
 		w.unlock(w.gets(waits))

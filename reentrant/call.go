@@ -164,6 +164,9 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		case o.held != nil:
 			pause, failures = pauseAfterRefusal, engine.Backoff{}
 			l.refused(w, o.held)
+			if o.held.Remaining == 0 { // by now nobody has it: nothing else would tell c
+				signal(c.may)
+			}
 		case ctx.Err() == nil && !l.patient(c, o.err):
 			return nil, o.err
 		default:

@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -95,7 +96,8 @@ func oneLocksKeys(f *faulty) {
 	f.Must(rdb.Del(background, keys.Record()).Err()) // frees
 	f.Must(f.takesBeside(lease).Unlock(background))
 	// takes and blocks
-	f.Must(rdb.HSet(background, keys.Record(), "owner", "me", "token", 7, "me:1:30000::", "9999999999999:1").Err())
+	later := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), ":1")
+	f.Must(rdb.HSet(background, keys.Record(), "owner", "me", "token", 7, "me:1:30000::", later).Err())
 	f.isHeldBy("mine", "me")
 	f.Must(rdb.Set(background, keys.Record(), "x", 0).Err()) // damages
 	f.Refuses(f.Beside().Interface, "mine", world.Refusal{Says: "WRONGTYPE"})

@@ -250,13 +250,19 @@ func TestAWaiterKeptFromAFreeLockIsObjectedTo(t *testing.T) {
 	record := record(crew + "p")
 	for name, test := range map[string]struct {
 		again int // when another call has the lock again, in ms
+		loss  bool
 		wrong int
 	}{
-		"for a moment": {12, 0},
-		"for seconds":  {9000, 1},
+		"for a moment":                    {12, false, 0},
+		"for seconds":                     {9000, false, 1},
+		"for seconds after a loss":        {6000, true, 0},
+		"for many seconds after all that": {20000, true, 1},
 	} {
-		c := &call{life: &life{Process: "p"}, lock: crew + "p", how: waits, began: 5e6, ended: 9001e6}
+		c := &call{life: &life{Process: "p"}, lock: crew + "p", how: waits, began: 5e6, ended: 20001e6}
 		o := newOrder(nil, nil, nil)
+		if test.loss {
+			o.troubles = append(o.troubles, &trouble{Kind: "loss", Seat: everybody, From: 1e6, To: 9e6})
+		}
 		hold := func(at int) []string {
 			words := hold(at, a)[0]
 			words[1] = record

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // hearing is how long a call may not hear of its grant if nothing hinders its process: a message
@@ -55,8 +57,17 @@ func (o *order) plain(lock string, words []string) {
 func (l *life) taking() time.Duration { return time.Second + l.leaving() }
 
 // kept lists the calls that waited for a free lock although nothing hindered them and nobody else
-// used the lock.
+// used the lock. After a loss of data nobody is granted a lock for a while.
 func (o *order) kept(calls []*call) []string {
+	troubles := make([]*trouble, 0, len(o.troubles))
+	for _, t := range o.troubles {
+		if t.Kind == "loss" {
+			longer := *t
+			longer.To += int64(lua.Gathering)
+			t = &longer
+		}
+		troubles = append(troubles, t)
+	}
 	var wrong []string
 	for _, c := range calls {
 		if !strings.HasPrefix(c.lock, crew) || c.antic != "" || c.how == tries || c.how == nested || c.closed().from != 0 {
@@ -71,7 +82,7 @@ func (o *order) kept(calls []*call) []string {
 			if free.to == 0 {
 				to = end
 			}
-			if idle := c.life.undisturbed(o.troubles, from, max(from, to)); idle > c.life.taking() {
+			if idle := c.life.undisturbed(troubles, from, max(from, to)); idle > c.life.taking() {
 				wrong = append(wrong, fmt.Sprintf("%v waited from %s to %s for a free lock", c, clock(from), clock(to)))
 			}
 		}

@@ -123,7 +123,7 @@ func (b *body) distinct() finding {
 		if other := first[s.Run]; other != "" {
 			return finding{
 				Check: "distinct", Status: wrong, Found: fmt.Sprintf("%s and %s are one server, with the run id %s", other, s.Node, s.Run),
-				Do: "name each server once: it has one vote, whatever its names, and a process refuses it at its first call",
+				Do: "name each server once: it has one vote, whatever its names",
 			}
 		}
 		first[s.Run] = s.Node
