@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +20,9 @@ func TestWaitersWhoseRequestsAreRefusedForLongAreLoggedOnceAMinute(t *testing.T)
 		l, _ := s.client(fairlock.WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
 		lease := s.lock(l)
 		ctx, cancel := context.WithCancel(s.Context())
-		done := make(chan error)
+		var all sync.WaitGroup
 		for range 3 {
-			go func() {
-				_, err := l.Lock(ctx, "x")
-				done <- err
-			}()
+			all.Go(func() { _, _ = l.Lock(ctx, "x") })
 		}
 		time.Sleep(time.Second)
 		s.mini.SetError("READONLY You can't write against a read only replica.")
@@ -50,9 +48,7 @@ func TestWaitersWhoseRequestsAreRefusedForLongAreLoggedOnceAMinute(t *testing.T)
 			s.Errorf("%d lines after an outage of 9 s: %s", n, seen.String())
 		}
 		cancel()
-		for range 3 {
-			<-done
-		}
+		all.Wait()
 		_ = lease.Unlock(s.Context()) // it is lost
 	})
 }
