@@ -15,9 +15,9 @@
 // redisson, which have scripts of their own. Times of the server are microseconds of the server's
 // own clock ([Micros]). They are only ever compared with one another.
 //
-// A call is one request, or two where it says so. The client's own retry is off: a request whose answer was lost may still
-// be executed, seconds later, and only the caller knows what that would mean. [Unanswered] tells
-// such a failure from a definite one.
+// A call is one request, or two where it says so. The client's own retry is off: a request whose
+// answer was lost may still be executed, seconds later, and only the caller knows what that would
+// mean. [Unanswered] tells such a failure from a definite one.
 package lua
 
 import (

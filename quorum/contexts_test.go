@@ -32,7 +32,7 @@ func (p prying) free() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := p.l.Inspect(ctx, "y"); err != nil {
+	if _, err := p.l.Inspect(ctx, "y"); err != nil && !errors.Is(err, ErrUnreachable) { // the machine may stall
 		p.w.Error(err)
 	}
 }

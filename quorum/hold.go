@@ -87,7 +87,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
 	case lua.WrongType(err):
 		l.nodes[i].logger.Warn("fairlock: a node cannot renew a lock: a key is of a wrong type", "lock", holds[0].Name, "record", holds[0].Keys.Record())
 	}
-	if lua.Answered(err) && !errors.Is(err, errOther) {
+	if lua.Answered(err) && !is(err, errOther) {
 		return nil
 	}
 	return err

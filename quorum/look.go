@@ -90,8 +90,11 @@ func (l *Locker) kept(ctx context.Context, n *node) (s NodeStatus, err error) {
 func (l *Locker) probe(ctx context.Context, n *node) (err error) {
 	if l.joined.Load() {
 		_, _, err = l.meet(ctx, n, joins)
-	} else {
-		_, err = l.peek(ctx, n)
+		return err
+	}
+	s, err := l.peek(ctx, n)
+	if err == nil && s.seat != "" {
+		err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
 	}
 	return err
 }
@@ -148,7 +151,7 @@ func (o occupied) Unwrap() error { return o.error }
 // tooFew is why no majority of the nodes did something. If a majority is out of the question
 // because nodes refuse, it does not say that nodes are out of reach.
 func (l *Locker) tooFew(n int, did string, failed []error) error {
-	refusals := count(failed, func(err error) bool { return err != nil && !rules.Retryable(err) && !errors.Is(err, errNumber) })
+	refusals := count(failed, func(err error) bool { return err != nil && !rules.Retryable(err) && !is(err, errNumber) })
 	text := fmt.Sprintf("%d of %d nodes %s, and a majority is %d", n, len(l.nodes), did, l.need())
 	if refusals > len(l.nodes)-l.need() {
 		return errors.Join(errors.New(text), byNode(failed))

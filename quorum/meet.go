@@ -63,10 +63,9 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
-			if errors.Is(m.err, errNumber) {
+			if is(m.err, errNumber) {
 				l.nodes[m.i].isAnother(m.err)
-			}
-			if _, other := m.err.(definite); other && !errors.Is(m.err, errNumber) { //nolint:errorlint // it may hold a user's error
+			} else if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
 				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
 			if refusals++; refusals > len(l.nodes)-l.need() {
@@ -185,6 +184,12 @@ type definite struct{ error }
 
 func (d definite) Unwrap() error { return d.error }
 func (definite) RedisError()     {}
+
+// is reports whether err is definite and wraps one of ours. An error of the user's is not asked.
+func is(err, ours error) bool {
+	d, ok := err.(definite) //nolint:errorlint // it may hold a user's error
+	return ok && errors.Is(d.error, ours)
+}
 
 // Init says that nobody holds anything in this quorum: a new one need not wait for the longest
 // lease that it might have forgotten. Use it once, before the first lock.

@@ -108,7 +108,7 @@ func (n *node) begins() request {
 // comesOf takes in what came of the request. The node is not to blame for one that failed as ctx
 // ended.
 func (r *request) comesOf(ctx context.Context, err error) {
-	r.err, r.refused = err, lua.Answered(err) && !errors.Is(err, errOther) // another node is asked nothing more
+	r.err, r.refused = err, lua.Answered(err) && !is(err, errOther) // another node is asked nothing more
 	r.failed = err != nil && (!r.refused || lua.Passing(err))
 	r.told = !r.failed || !lua.Over(ctx)
 }
@@ -313,7 +313,7 @@ func (n *node) probe(why error) {
 				n.back(n.i)
 				return
 			}
-			if errors.Is(p.err, errOther) && !said {
+			if is(p.err, errOther) && !said {
 				said = true
 				n.logger.Warn("fairlock: a node of the quorum answers again, and is another one", "error", p.err)
 			}
@@ -339,7 +339,7 @@ func (n *node) judges(err error, last time.Time) (back bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil { // also if it answered: it may be another quorum's by now
-		n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
+		n.failed, n.refused, n.why = true, n.refused && !is(err, errOther), err
 		return false
 	}
 	n.forgive(last)

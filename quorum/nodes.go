@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
@@ -135,7 +134,7 @@ func (l *Locker) round(at func(i int) error) {
 // warn says which nodes refuse, where the others are enough.
 func (l *Locker) warn(refused []error) {
 	for i, err := range refused {
-		if err != nil && !errors.Is(err, errNumber) { // that is told already
+		if err != nil && !is(err, errNumber) { // that is told already
 			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", redact.Error(err))
 		}
 	}
