@@ -327,6 +327,10 @@ func (l *Locker) keep(c *call, a answer, sent time.Time) (*engine.Turn, error) {
 	if rules.Passed(term.TrustEnds(), time.Now()) {
 		return nil, engine.LostTo(rules.Expired) // the call does not end here: it leaves
 	}
+	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
+		at.failure = nil
+		at.failing.Over()
+	}
 	l.end(c)
 	return l.core.Keep(
 		engine.Granted{Keys: c.Keys, Ticket: c.ticket, Since: a.since, Requests: c.requests},

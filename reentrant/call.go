@@ -147,7 +147,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 	}
 	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
 	l.core.TellPosition(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
-	l.stand(w, c)
+	l.stand(w, c, held)
 	var failures engine.Backoff
 	var pause time.Duration
 	if held == nil {

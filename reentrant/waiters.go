@@ -84,12 +84,14 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 }
 
 // stand puts c at the end of the line. If c is the first and the line was woken since c asked, or
-// if the holder has c's own name by now, c may try at once: nobody else would tell it.
-func (l *Locker) stand(w *waiters, c *call) {
+// if the holder has c's own name by now, c may try at once: nobody else would tell it. held is the
+// server's answer to c, or nil.
+func (l *Locker) stand(w *waiters, c *call, held *engine.HeldError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.inLine = append(w.inLine, c)
-	if c.joins(w) || w.inLine[0] == c && !w.woken.Before(c.asked) {
+	freed := held != nil && held.Remaining == 0 // by the first try, and nobody is told
+	if c.joins(w) || w.inLine[0] == c && (freed || !w.woken.Before(c.asked)) {
 		signal(c.may)
 	}
 }

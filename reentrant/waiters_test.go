@@ -85,7 +85,7 @@ func (l *Locker) stuck(t *testing.T, name string) *call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.stand(w, c)
+	l.stand(w, c, nil)
 	return c
 }
 
@@ -361,7 +361,7 @@ func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.stand(w, late)
+		l.stand(w, late, nil)
 		select {
 		case <-late.may:
 		default:

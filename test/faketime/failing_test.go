@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/test/written"
 )
 
@@ -16,39 +19,60 @@ import (
 func TestWaitersWhoseRequestsAreRefusedForLongAreLoggedOnceAMinute(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		var seen written.Text
-		lines := func() int { return strings.Count(seen.String(), "requests for a lock fail") }
 		l, _ := s.client(fairlock.WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
-		lease := s.lock(l)
-		ctx, cancel := context.WithCancel(s.Context())
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { _, _ = l.Lock(ctx, "x") })
-		}
-		time.Sleep(time.Second)
-		s.mini.SetError("READONLY You can't write against a read only replica.")
-		time.Sleep(9 * time.Second)
-		if n := lines(); n != 0 {
-			s.Errorf("%d lines in the first seconds: %s", n, seen.String())
-		}
-		time.Sleep(20 * time.Second)
-		if n := lines(); n != 1 || !strings.Contains(seen.String(), "lock=x") || !strings.Contains(seen.String(), "READONLY") {
-			s.Errorf("%d lines: %s", n, seen.String())
-		}
-		time.Sleep(time.Minute)
-		if n := lines(); n != 2 {
-			s.Errorf("%d lines a minute later: %s", n, seen.String())
-		}
-		s.mini.SetError("")
-		time.Sleep(10 * time.Second)
-		s.mini.SetError("READONLY You can't write against a read only replica.")
-		time.Sleep(9 * time.Second)
-		s.mini.SetError("")
-		time.Sleep(time.Minute)
-		if n := lines(); n != 2 {
-			s.Errorf("%d lines after an outage of 9 s: %s", n, seen.String())
-		}
-		cancel()
-		all.Wait()
-		_ = lease.Unlock(s.Context()) // it is lost
+		s.logsRefusals(l, &seen)
 	})
+	for kind, newLocker := range map[string]func(redis.UniversalClient, ...redisson.Option) *redisson.Locker{
+		"Redisson's": redisson.New, "Redisson's plain": redisson.NewPlain,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			inFakeTime(t, func(b *bubble) {
+				var seen written.Text
+				l, _ := onNetwork(b, b.mini, func(rdb redis.UniversalClient, _ ...fairlock.Option) *redisson.Locker {
+					return newLocker(rdb, redisson.WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
+				})
+				b.logsRefusals(l, &seen)
+			})
+		})
+	}
+}
+
+func (b *bubble) logsRefusals(l fairlock.Interface, seen *written.Text) {
+	b.Helper()
+	lines := func() int { return strings.Count(seen.String(), "requests for a lock fail") }
+	lease, err := l.Lock(b.Context(), "x")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { _, _ = l.Lock(ctx, "x") })
+	}
+	time.Sleep(time.Second)
+	b.mini.SetError("READONLY You can't write against a read only replica.")
+	time.Sleep(9 * time.Second)
+	if n := lines(); n != 0 {
+		b.Errorf("%d lines in the first seconds: %s", n, seen.String())
+	}
+	time.Sleep(20 * time.Second)
+	if n := lines(); n != 1 || !strings.Contains(seen.String(), "lock=x") || !strings.Contains(seen.String(), "READONLY") {
+		b.Errorf("%d lines: %s", n, seen.String())
+	}
+	time.Sleep(time.Minute)
+	if n := lines(); n != 2 {
+		b.Errorf("%d lines a minute later: %s", n, seen.String())
+	}
+	b.mini.SetError("")
+	time.Sleep(10 * time.Second)
+	b.mini.SetError("READONLY You can't write against a read only replica.")
+	time.Sleep(9 * time.Second)
+	b.mini.SetError("")
+	time.Sleep(time.Minute)
+	if n := lines(); n != 2 {
+		b.Errorf("%d lines after an outage of 9 s: %s", n, seen.String())
+	}
+	cancel()
+	all.Wait()
+	_ = lease.Unlock(b.Context()) // it is lost
 }
