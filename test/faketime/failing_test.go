@@ -8,12 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/test/written"
 )
+
+// isReplica refuses scripts.
+func isReplica(c *server.Peer, cmd string, _ ...string) bool {
+	refuses := strings.HasPrefix(cmd, "EVAL")
+	if refuses {
+		c.WriteError("READONLY You can't write against a read only replica.")
+	}
+	return refuses
+}
 
 // As behind a Sentinel that takes a replica for the master: it answers all but scripts.
 func TestWaitersWhoseRequestsAreRefusedForLongAreLoggedOnceAMinute(t *testing.T) {
@@ -50,7 +60,7 @@ func (b *bubble) logsRefusals(l fairlock.Interface, seen *written.Text) {
 		all.Go(func() { _, _ = l.Lock(ctx, "x") })
 	}
 	time.Sleep(time.Second)
-	b.mini.SetError("READONLY You can't write against a read only replica.")
+	b.mini.Server().SetPreHook(isReplica)
 	time.Sleep(9 * time.Second)
 	if n := lines(); n != 0 {
 		b.Errorf("%d lines in the first seconds: %s", n, seen.String())
@@ -63,11 +73,11 @@ func (b *bubble) logsRefusals(l fairlock.Interface, seen *written.Text) {
 	if n := lines(); n != 2 {
 		b.Errorf("%d lines a minute later: %s", n, seen.String())
 	}
-	b.mini.SetError("")
+	b.mini.Server().SetPreHook(nil)
 	time.Sleep(10 * time.Second)
-	b.mini.SetError("READONLY You can't write against a read only replica.")
+	b.mini.Server().SetPreHook(isReplica)
 	time.Sleep(9 * time.Second)
-	b.mini.SetError("")
+	b.mini.Server().SetPreHook(nil)
 	time.Sleep(time.Minute)
 	if n := lines(); n != 2 {
 		b.Errorf("%d lines after an outage of 9 s: %s", n, seen.String())
