@@ -336,9 +336,9 @@ func list(reply any) ([]any, error) {
 
 // Passing reports whether an answered error is about the server's present state, so that the same
 // request may succeed a moment later: the server is starting, failing over, busy with a script,
-// giving slots away, refuses to write as long as its replicas are away, its disk or its memory full,
-// or is not the node of a quorum that the request is for. Nothing was done: such a server refuses a
-// script at its first write.
+// giving slots away, or is not the node of a quorum that the request is for; or it refuses to write
+// as long as its replicas are away, its disk or its memory full. Nothing was done: such a server
+// refuses a script at its first write.
 func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",

@@ -70,8 +70,8 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels, l.core.ID), hub: pubsub.New(rdb, logger),
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
-		number := l.numberOf(i, nodes)
-		n.seat, n.channel = fmt.Sprintf("node %d of %s", number, l.set), fmt.Sprint(l.channels, number, ":", l.core.ID)
+		n.number = l.numberOf(i, nodes)
+		n.seat, n.channel = fmt.Sprintf("node %d of %s", n.number, l.set), fmt.Sprint(l.channels, n.number, ":", l.core.ID)
 		n.arg = n.seat
 		n.server.Spawn(l.core.Go, l.closing)
 		n.server.Mortal()

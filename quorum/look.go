@@ -55,7 +55,7 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		_, err = l.greet(ctx, func(ctx context.Context, n *node) (run string, blank bool, err error) {
 			s, err := l.peek(ctx, n)
-			if s.seat != "" && l.keeps(n, s.seat, s.LongestLease.Milliseconds()) != nil {
+			if s.Err != nil {
 				s.Run = "" // its views say what is wrong
 			}
 			return s.Run, false, err
@@ -80,7 +80,7 @@ func (l *Locker) peek(ctx context.Context, n *node) (NodeStatus, error) {
 func (l *Locker) kept(ctx context.Context, n *node) (s NodeStatus, err error) {
 	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
 	if err == nil {
-		err = s.decode(reply, time.Now())
+		s, err = l.decode(n, reply, time.Now())
 	}
 	return s, err
 }
@@ -93,8 +93,8 @@ func (l *Locker) probe(ctx context.Context, n *node) (err error) {
 		return err
 	}
 	s, err := l.peek(ctx, n)
-	if err == nil && s.seat != "" {
-		err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
+	if err == nil {
+		err = s.Err
 	}
 	return err
 }
@@ -240,8 +240,8 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 // scan returns the names of the locks that a node knows, some of them twice.
 func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
 	s, err := l.kept(ctx, n) // a SCAN does not say for which node it is
-	if err == nil && s.seat != "" {
-		err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
+	if err == nil {
+		err = s.Err
 	}
 	if err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
 // others no longer than any call does, unless a node is blank, which may be told of a quorum then.
-// One node of another quorum is an error, and so are two that are one server. Others that refuse, or
-// are another node of this quorum, are as good as away, unless they leave no majority.
+// One node of another quorum is an error, and so are two that are one server. Others that refuse
+// are as good as away, and so is another node of this quorum, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
 	if l.err != nil {
 		return nil, l.err
@@ -111,8 +111,8 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// What errors wrap that are about which servers the nodes are. None is the fault of a call: somebody
-// has to mend a list of nodes, or a name.
+// What errors wrap that are about which servers the nodes are. None is the fault of a call:
+// somebody has to mend a list of nodes, or a name.
 var (
 	errOther  = errors.New("the server is not that node of this quorum")
 	errNumber = fmt.Errorf("%w: its number is", errOther)
@@ -159,12 +159,11 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 // longest lease.
 func (l *Locker) keeps(n *node, seat string, most int64) error {
 	its, set := seatOf(seat)
-	own, _ := seatOf(n.seat)
 	switch {
 	case set != l.set || ms(most) != l.most:
 		return definite{fmt.Errorf("%w: it is of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
-	case its != own:
-		return definite{fmt.Errorf("%w %d, and not %d, of %s", errNumber, its, own, set)}
+	case its != n.number:
+		return definite{fmt.Errorf("%w %d, and not %d, of %s", errNumber, its, n.number, set)}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ const hush = silence + 2*time.Millisecond
 // more: their connections may have died, or their answers been lost.
 type node struct {
 	i       int
+	number  int    // of the set's nodes: see settings.numberOf
 	seat    string // which node of which set it is, as it keeps it
 	arg     any    // the same, as scripts get it
 	channel string // on which it tells this process what it grants
@@ -152,8 +153,8 @@ func (n *node) away() bool {
 	return true
 }
 
-// isAnother notes that the server is another node: it is asked nothing until a probe finds that it is
-// not.
+// isAnother notes that the server is another node. It is asked nothing until a probe finds that it
+// is not.
 func (n *node) isAnother(why error) {
 	n.mu.Lock()
 	n.failed, n.refused, n.why = true, false, why

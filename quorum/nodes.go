@@ -31,8 +31,6 @@ type NodeStatus struct {
 	// Clock is how far the node's clock is ahead of ours, and Within how wrong that may be: half a
 	// round trip.
 	Clock, Within time.Duration
-
-	seat string
 }
 
 // Nodes returns what each node says of itself, in the order of New, also of nodes that do not
@@ -144,34 +142,36 @@ func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
 // status asks a node for its status. Only the second answer tells the time well: the first may have
 // to connect.
-func (l *Locker) status(ctx context.Context, n *node) NodeStatus {
-	s := NodeStatus{Node: nameOf(n.i, n.rdb)}
+func (l *Locker) status(ctx context.Context, n *node) (s NodeStatus) {
+	name := nameOf(n.i, n.rdb)
 	for range 2 {
 		sent := time.Now()
 		reply, err := n.server.Run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
-		s.Within = time.Since(sent) / 2
+		within := time.Since(sent) / 2
 		if err == nil {
-			err = s.decode(reply, sent.Add(s.Within))
+			s, err = l.decode(n, reply, sent.Add(within))
 		}
 		if err != nil {
-			return NodeStatus{Node: s.Node, Err: err}
+			return NodeStatus{Node: name, Err: err}
 		}
-	}
-	if s.seat != "" {
-		s.Err = l.keeps(n, s.seat, s.LongestLease.Milliseconds())
+		s.Node, s.Within = name, within
 	}
 	return s
 }
 
-// decode reads a reply that the node wrote at this time of our clock.
-func (s *NodeStatus) decode(reply []any, at time.Time) error {
-	n := numbers(reply)
-	if len(reply) != 5 || len(n) != 3 {
-		return wrongReply("node", reply)
+// decode reads a reply that the node wrote at this time of our clock. It is no error of the reply's
+// that the server is not the right one: the status has that.
+func (l *Locker) decode(n *node, reply []any, at time.Time) (s NodeStatus, err error) {
+	all := numbers(reply)
+	if len(reply) != 5 || len(all) != 3 {
+		return s, wrongReply("node", reply)
 	}
 	s.Run, _ = reply[1].(string)
-	s.seat, _ = reply[3].(string)
-	s.Number, s.Set = seatOf(s.seat)
-	s.Clock, s.Quarantine, s.LongestLease = lua.Micros(n[0]).Time().Sub(at), ms(n[1]), ms(n[2])
-	return nil
+	seat, _ := reply[3].(string)
+	s.Number, s.Set = seatOf(seat)
+	s.Clock, s.Quarantine, s.LongestLease = lua.Micros(all[0]).Time().Sub(at), ms(all[1]), ms(all[2])
+	if seat != "" {
+		s.Err = l.keeps(n, seat, all[2])
+	}
+	return s, nil
 }

@@ -81,8 +81,8 @@ func sorted(nodes []redis.UniversalClient) (addresses []string) {
 	return addresses
 }
 
-// numberOf is which node of the set a node is, from 1 on. Everybody counts the nodes alike: by their
-// addresses, or in the order of New if the set has a name.
+// numberOf is which node of the set a node is, from 1 on. Everybody counts the nodes alike: by
+// their addresses, or in the order of New if the set has a name.
 func (s *settings) numberOf(i int, nodes []redis.UniversalClient) int {
 	if client, ok := nodes[i].(*redis.Client); ok && client != nil && !s.named {
 		return slices.Index(sorted(nodes), client.Options().Addr) + 1

@@ -143,11 +143,16 @@ func (l *Locker) lastFailure(c *call) error {
 	return c.failure
 }
 
+// answered notes that a request for the line was answered. Locker.mu must be held.
+func (at *line) answered() {
+	at.failure = nil
+	at.failing.Over()
+}
+
 // due sets the alarm for the end of the lock that an answer tells: nobody tells that a holder died.
 // l.mu must be held.
 func (l *Locker) due(at *line, a answer) {
-	at.failure = nil
-	at.failing.Over()
+	at.answered()
 	if a.left > 0 {
 		at.alarm.By(time.Now().Add(a.left + rules.AfterEnd))
 	}

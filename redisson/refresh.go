@@ -30,12 +30,13 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	if at.looking.Equal(sent) {
 		at.looking = time.Time{}
 	}
-	if at.failure = err; err != nil {
+	if err != nil {
+		at.failure = err
 		at.failing.Note(l.core, calls[0].Name, err)
 		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
 	}
-	at.failing.Over()
+	at.answered()
 	at.seen, at.when = seen, time.Now()
 	for _, owner := range append(seen.missing, seen.next) {
 		if c := byOwner[owner]; c != nil && !c.asks {

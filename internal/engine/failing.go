@@ -11,8 +11,8 @@ const (
 // guards it.
 type Failing struct{ since time.Time }
 
-// Note takes in that one more has failed. The waiters go on, and nothing else may tell of it: behind
-// Sentinel, a replica that is taken for the master refuses scripts, and answers all else.
+// Note takes in that one more has failed. The waiters go on, and nothing else may tell of it.
+// Behind Sentinel, a replica that is taken for the master refuses scripts, and answers all else.
 func (f *Failing) Note(c *Core, name string, err error) {
 	now := time.Now()
 	if f.since.IsZero() {

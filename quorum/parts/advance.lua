@@ -1,6 +1,6 @@
 -- advance.lua: gives a free lock to the first in line who lives and is heard. Included; needs
--- now.lua, other.lua, record, line, waiters, tokens, node, set and most, me: the client that is here
--- and need not be asked for, and asking: the ticket of an enter.
+-- now.lua, other.lua, record, line, waiters, tokens, node, set and most. Needs me, the client that
+-- is here and need not be asked for, and asking, the ticket of an enter.
 
 --#include parts/channels.lua
 local function num(n) return string.format('%.0f', n) end
