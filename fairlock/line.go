@@ -19,8 +19,7 @@ type line struct {
 	rules.Line
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
-	failure error          // of the last request of any of them; nil: it was answered
-	failing engine.Failing // with such failures
+	failing engine.Failing // the requests of any of them
 	owners  map[string]int // how many of those name that owner; nil: none does
 	alarm   *engine.Alarm
 }
@@ -221,8 +220,7 @@ func (l *Locker) unentered(x exchange) (again bool) {
 	ln.Failed(now)
 	ln.alarm.By(ln.Due)
 	if !lua.Ended(x.err) {
-		ln.failure = redact.Error(x.err)
-		ln.failing.Note(l.core, x.of[0].Name, ln.failure)
+		ln.failing.Note(l.core, x.of[0].Name, redact.Error(x.err))
 	}
 	return true
 }
@@ -232,7 +230,7 @@ func (l *Locker) unentered(x exchange) (again bool) {
 func (l *Locker) lastFailure(a *attempt) error {
 	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		if _, waits := ln.waiting[a]; waits {
-			return ln.failure
+			return ln.failing.Last
 		}
 	}
 	return a.failure
@@ -259,7 +257,6 @@ func (l *Locker) answered(x exchange) {
 	if ln == nil {
 		return
 	}
-	ln.failure = nil
 	ln.failing.Over()
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
 	blind := ln.Answered(&e, now, waits)

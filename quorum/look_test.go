@@ -239,7 +239,13 @@ func TestALookAtOneServerUnderTwoNamesShowsItOnce(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	lease := w.has(w.locker(), "x")
 	once := func(s *State, err error) bool { // a node that is silent for a moment shows nothing
-		return err == nil && s.Nodes[0].Err == nil && s.Nodes[1].Err == nil && errors.Is(s.Nodes[2].Err, errOther)
+		if err != nil {
+			return false
+		}
+		if n := s.Nodes[2]; n.Err == nil || n.Vote != nil {
+			w.Fatalf("it shows it twice: %+v", n)
+		}
+		return s.Nodes[0].Err == nil && s.Nodes[1].Err == nil && errors.Is(s.Nodes[2].Err, errOther)
 	}
 	w.until("the look shows it once", func() bool { return once(l.Inspect(w.Context(), "x")) })
 	w.until("the list shows it once", func() bool {

@@ -23,8 +23,7 @@ type line struct {
 	alarm   *engine.Alarm
 	forget  func()         // ends the subscription of a plain lock
 	looking time.Time      // when the last refresh went out; zero: it is answered, or has failed
-	failure error          // of the last request; nil: it was answered
-	failing engine.Failing // with such failures
+	failing engine.Failing // the requests of any call in it
 	seen    view           // by the last refresh that was answered
 	when    time.Time      // that was; zero: none was
 }
@@ -129,7 +128,6 @@ func (l *Locker) failed(c *call, why error) {
 	defer l.mu.Unlock()
 	c.failure = why
 	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
-		at.failure = why
 		at.failing.Note(l.core, c.Name, why)
 	}
 }
@@ -138,21 +136,15 @@ func (l *Locker) failed(c *call, why error) {
 // the whole line. l.mu must be held.
 func (l *Locker) lastFailure(c *call) error {
 	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
-		return at.failure
+		return at.failing.Last
 	}
 	return c.failure
-}
-
-// answered notes that a request for the line was answered. Locker.mu must be held.
-func (at *line) answered() {
-	at.failure = nil
-	at.failing.Over()
 }
 
 // due sets the alarm for the end of the lock that an answer tells: nobody tells that a holder died.
 // l.mu must be held.
 func (l *Locker) due(at *line, a answer) {
-	at.answered()
+	at.failing.Over()
 	if a.left > 0 {
 		at.alarm.By(time.Now().Add(a.left + rules.AfterEnd))
 	}

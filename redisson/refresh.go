@@ -30,23 +30,25 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	if at.looking.Equal(sent) {
 		at.looking = time.Time{}
 	}
+	over := l.lines[at.keys.Record()] != at || isClosed(l.closing)
 	if err != nil {
-		at.failure = err
-		at.failing.Note(l.core, calls[0].Name, err)
+		if !over {
+			at.failing.Note(l.core, calls[0].Name, err)
+		}
 		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
 	}
-	at.answered()
+	if seen.next == "" && len(seen.missing) == 0 { // else the requests of those may fail
+		at.failing.Over()
+	}
 	at.seen, at.when = seen, time.Now()
 	for _, owner := range append(seen.missing, seen.next) {
 		if c := byOwner[owner]; c != nil && !c.asks {
 			c.signal()
 		}
 	}
-	if l.lines[at.keys.Record()] != at || isClosed(l.closing) {
-		return
-	}
 	switch {
+	case over:
 	case seen.left > 0:
 		at.alarm.By(time.Now().Add(seen.left + rules.AfterEnd))
 	case seen.ends > 0: // the lock is free, and the head does not take it

@@ -147,7 +147,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 	}
 	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
 	l.core.TellPosition(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
-	l.stand(w, c, held)
+	l.stand(w, c)
 	var failures engine.Backoff
 	var pause time.Duration
 	if held == nil {
@@ -164,9 +164,6 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		case o.held != nil:
 			pause, failures = pauseAfterRefusal, engine.Backoff{}
 			l.refused(w, o.held)
-			if o.held.Remaining == 0 { // by now nobody has it: nothing else would tell c
-				signal(c.may)
-			}
 		case ctx.Err() == nil && !l.patient(c, o.err):
 			return nil, o.err
 		default:

@@ -184,7 +184,7 @@ func TestATurnOfACallThatEndedMeanwhilePassesToTheNext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.stand(w, slow, nil)
+		l.stand(w, slow)
 		next := waits(t, l, "x")
 		before := mini.CommandCount()
 		released(t, first)

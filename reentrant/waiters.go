@@ -35,8 +35,7 @@ type waiters struct {
 	heard   bool // there was one
 	owner   string
 	ends    time.Time      // when the record ends unless it is renewed
-	failure error          // of a request since then
-	failing engine.Failing // with such failures
+	failing engine.Failing // requests since then
 }
 
 // size is how many wait; w may be nil.
@@ -52,7 +51,7 @@ func (w *waiters) lastFailure() error {
 	if w == nil {
 		return nil
 	}
-	return w.failure
+	return w.failing.Last
 }
 
 // busy reports whether a call in line tries whenever the lock may be free.
@@ -75,8 +74,8 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	}
 	if held != nil {
 		w.learn(held)
-	} else {
-		w.failure = c.failure // its first try got no answer
+	} else if c.failure != nil {
+		w.failing.Note(l.core, c.Name, c.failure)
 	}
 	w.count++
 	c.position, c.may, c.passed = w.count, make(chan struct{}, 1), make(chan *engine.Turn, 1)
@@ -84,14 +83,12 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 }
 
 // stand puts c at the end of the line. If c is the first and the line was woken since c asked, or
-// if the holder has c's own name by now, c may try at once: nobody else would tell it. held is the
-// server's answer to c, or nil.
-func (l *Locker) stand(w *waiters, c *call, held *engine.HeldError) {
+// if the holder has c's own name by now, c may try at once: nobody else would tell it.
+func (l *Locker) stand(w *waiters, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.inLine = append(w.inLine, c)
-	freed := held != nil && held.Remaining == 0 // by the first try, and nobody is told
-	if c.joins(w) || w.inLine[0] == c && (freed || !w.woken.Before(c.asked)) {
+	if c.joins(w) || w.inLine[0] == c && !w.woken.Before(c.asked) {
 		signal(c.may)
 	}
 }
@@ -110,7 +107,7 @@ func (l *Locker) quit(w *waiters, c *call, turn *engine.Turn) {
 	}
 	w.count--
 	if w.count == 0 {
-		w.empty, w.heard, w.failure = time.Now(), false, nil // nobody listens to what becomes of the lock
+		w.empty, w.heard = time.Now(), false // nobody listens to what becomes of the lock
 		w.failing.Over()
 		w.alarm.By(w.empty.Add(waitersStays))
 	}
@@ -213,13 +210,11 @@ func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.
 // have tried: an owner that nobody named cannot be joined. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
-	w.heard, w.owner, w.ends, w.failure = true, held.Owner, time.Now().Add(held.Remaining), held.Failure
-	if w.failure == nil {
+	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
+	if held.Failure == nil {
 		w.failing.Over()
 	}
-	if held.Remaining > 0 {
-		w.alarm.By(w.ends.Add(rules.AfterEnd)) // nobody tells us that a holder died
-	}
+	w.alarm.By(w.ends.Add(rules.AfterEnd)) // nobody tells us that a holder died
 	if !news {
 		return
 	}
@@ -241,20 +236,19 @@ func (l *Locker) refused(w *waiters, held *engine.HeldError) {
 func (l *Locker) failed(w *waiters, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.failure = c.failure
 	w.failing.Note(l.core, c.Name, c.failure)
 }
 
 // known is what was last heard of the holder. Locker.mu must be held.
 func (w *waiters) known() *engine.HeldError {
-	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size(), Failure: w.failure}
+	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size(), Failure: w.failing.Last}
 }
 
 // lastWord is what was last heard of the holder, or errTimeUp if nothing was.
 func (l *Locker) lastWord(w *waiters, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.failure = w.failure; !w.heard {
+	if c.failure = w.failing.Last; !w.heard {
 		return errTimeUp
 	}
 	return w.known()

@@ -85,7 +85,7 @@ func (l *Locker) stuck(t *testing.T, name string) *call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.stand(w, c, nil)
+	l.stand(w, c)
 	return c
 }
 
@@ -337,6 +337,31 @@ func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 	})
 }
 
+// As a try that frees the lock does, and does not get it.
+func TestAnAnswerThatNobodyHasTheLockLetsTheFirstInLineTry(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		first, hears := l.newcomer(t, "x"), l.newcomer(t, "x")
+		for _, c := range []*call{first, hears} {
+			w, err := l.join(c, &HeldError{Owner: "other", Remaining: 30 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.stand(w, c)
+			defer l.quit(w, c, nil)
+		}
+		synctest.Wait()
+		if len(first.may) != 0 {
+			t.Fatal("it may try while the lock is held")
+		}
+		l.refused(l.waitersOf("x"), &HeldError{})
+		time.Sleep(10 * time.Millisecond)
+		if len(first.may) != 1 || len(hears.may) != 0 {
+			t.Errorf("first in line: %d, behind: %d", len(first.may), len(hears.may))
+		}
+	})
+}
+
 // Between a newcomer's try and its joining, the lock may have been released. No call of the process
 // was there to hear of the release.
 func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
@@ -361,7 +386,7 @@ func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.stand(w, late, nil)
+		l.stand(w, late)
 		select {
 		case <-late.may:
 		default:

@@ -7,13 +7,17 @@ const (
 	complainEach = time.Minute      // of all locks together
 )
 
-// Failing is since when the requests of those who wait for one lock have failed. Its Locker's mutex
-// guards it.
-type Failing struct{ since time.Time }
+// Failing is what the last request of those who wait for one lock failed with, and since when such
+// requests have failed. Its Locker's mutex guards it.
+type Failing struct {
+	Last  error // nil: it was answered
+	since time.Time
+}
 
 // Note takes in that one more has failed. The waiters go on, and nothing else may tell of it.
 // Behind Sentinel, a replica that is taken for the master refuses scripts, and answers all else.
 func (f *Failing) Note(c *Core, name string, err error) {
+	f.Last = err
 	now := time.Now()
 	if f.since.IsZero() {
 		f.since = now
@@ -27,4 +31,4 @@ func (f *Failing) Note(c *Core, name string, err error) {
 }
 
 // Over notes that one was answered.
-func (f *Failing) Over() { f.since = time.Time{} }
+func (f *Failing) Over() { *f = Failing{} }
