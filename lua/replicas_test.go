@@ -86,12 +86,12 @@ func TestARequestForWhoseConnectionTheServerHasNoUserSaysSo(t *testing.T) {
 
 // go-redis fails all of a pipeline of which a later reply does not come.
 func TestAGrantIsNotLostWithTheReplyOfTheReplicas(t *testing.T) {
-	rdb := single(t).Client(t, func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	rdb := single(t).Client(t, func(o *redis.Options) { o.ReadTimeout = time.Second })
 	s := NewServer(struct{ redis.UniversalClient }{rdb}, "fairlock:wake:", "a") // its timeouts are hidden
 	keys, err := NewKeys("fairlock", "late replicas")
 	must(t, err)
 	ticket := NewTicket("a", 1, usual, "", "")
-	need := Replicas{N: 1, Within: 300 * time.Millisecond}
+	need := Replicas{N: 1, Within: 3 * time.Second}
 	answer, err := s.Enter(ctx, keys, Enter{Try: true, Spare: usual, Tickets: []EnterTicket{{Ticket: ticket}}, Replicas: need})
 	must(t, err)
 	equal(t, "status", answer.Tickets[0].Status, Granted)

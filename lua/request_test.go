@@ -105,7 +105,7 @@ func TestARequestIsSentOnceThoughItsAnswerIsLost(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			addr, scripts := listener(t, serve)
-			err := enterAt(t, addr, 50*time.Millisecond)
+			err := enterAt(t, addr, time.Second)
 			equal(t, "requests", scripts.Load(), 1)
 			equal(t, "unanswered", Unanswered(err), what == "closed" || what == "silent")
 			equal(t, "answered", Answered(err), what == "loading" || what == "readonly")

@@ -8,6 +8,7 @@ func TestAHeldRequestIsExecutedAfterReleaseThoughItsClientHasGone(t *testing.T) 
 	onEveryServer(t, func(t *testing.T, addr string) {
 		p, direct := New(t, addr), connect(t, addr)
 		c := connect(t, p.Addr(), impatient)
+		eventually(t, "it is connected", func() bool { return c.Ping(ctx).Err() == nil })
 		held := p.Add(Rule{Match: CommandWith("SET", "k"), Times: 1, Action: HoldRequest()})
 		if err := c.Set(ctx, "k", "late", 0).Err(); !isTimeout(err) {
 			t.Fatalf("the client saw %v", err)

@@ -11,7 +11,7 @@ import (
 func TestAPausedServerIsSilentUntilItResumes(t *testing.T) {
 	s := Start(t)
 	c := s.Client(t, impatient)
-	must(t, ping(c))
+	eventually(t, "it is connected", func() bool { return ping(c) == nil })
 	s.Pause()
 	if err := ping(c); !isTimeout(err) {
 		t.Fatalf("ping of a paused server: %v, want a timeout", err)
@@ -23,7 +23,7 @@ func TestAPausedServerIsSilentUntilItResumes(t *testing.T) {
 func TestWhatAClientSentToAPausedServerIsDoneAfterResumeThoughItGaveUp(t *testing.T) {
 	s := Start(t)
 	c := s.Client(t, impatient)
-	must(t, ping(c)) // the connection exists before the pause
+	eventually(t, "it is connected", func() bool { return ping(c) == nil }) // before the pause
 	s.Pause()
 	if err := c.Set(context.Background(), "late", "1", 0).Err(); !isTimeout(err) {
 		t.Fatalf("set on a paused server: %v, want a timeout", err)
