@@ -80,28 +80,53 @@ func checkFound(t *testing.T, found map[string]finding, check string, want strin
 	}
 }
 
+// diagnosis is what a doctor prints to its end, without what differs from run to run. A busy
+// machine answers late, and the doctor says so: the latencies, whatever they are, are left out, and
+// the summary and the exit code may count them.
+func (p *tool) diagnosis() string {
+	p.t.Helper()
+	p.ended()
+	text, code := strings.Join(p.rest(), "\n"), 0
+	if regexp.MustCompile(`(?m)^(note|wrong) +latency `).MatchString(text) {
+		text = regexp.MustCompile(`\d+ notes?, \d+ wrong$`).ReplaceAllString(text, "0 notes, 0 wrong")
+	}
+	if regexp.MustCompile(`(?m)^wrong +latency `).MatchString(text) {
+		code = exit.Broken
+	}
+	p.ends(code)
+	for _, r := range []struct{ like, by string }{
+		{`(\d+(\.\d\d)?|less than 1) ms`, "N ms"},
+		{`(Redis|Valkey) \d+\.\d+\.\d+`, "Redis V"},
+		{`\d keys`, "N keys"}, // some of the doctor's own expire
+		{`\d+ ok`, "N ok"},
+		{`(?m)^(ok|note|wrong) +latency +(.+: )?N ms, the slowest of \d+ N ms\n( +-> .*\n)?`, ""},
+	} {
+		text = regexp.MustCompile(r.like).ReplaceAllString(text, r.by)
+	}
+	return text
+}
+
 func TestTheDoctorFindsNothingWrongWithAGoodServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
 	take(t, observer(t, s), "x")
-	numbers := regexp.MustCompile(`(\d+(\.\d\d)?|less than 1) ms`)
-	address, version := s.Addr(), regexp.MustCompile(`(Redis|Valkey) \d+\.\d+\.\d+`)
-	text := numbers.ReplaceAllString(prints(t, s, 0, "doctor"), "N ms")
-	text = version.ReplaceAllString(strings.ReplaceAll(text, address, "ADDRESS"), "Redis V")
+	p := launch(t, s, "doctor")
+	text := strings.ReplaceAll(p.diagnosis(), s.Addr(), "ADDRESS")
+	if said := p.stderr.String(); said != "" {
+		t.Errorf("stderr: %s", said)
+	}
 	want := `
 ok     server       ADDRESS answers
 ok     version      Redis V
 ok     topology     a master without replicas: what happens to it happens to the locks
 ok     rights       default may do all that is needed
 ok     practice     a lock was taken, waited for, handed over in N ms, and forced
-ok     latency      N ms, the slowest of 50 N ms
 ok     clock        N ms from this machine's, which no lock depends on
 ok     eviction     maxmemory-policy noeviction, no limit
 ok     persistence  append-only file, appendfsync everysec
-ok     keyspace     3 keys, with 1 lock and 0 lines under "fairlock"
+ok     keyspace     N keys, with 1 lock and 0 lines under "fairlock"
 
-10 ok, 0 notes, 0 wrong`
-	text = regexp.MustCompile(`keyspace     \d keys`).ReplaceAllString(text, "keyspace     3 keys") // some of the doctor's own keys expire
+N ok, 0 notes, 0 wrong`
 	if text != strings.TrimSpace(want) {
 		t.Errorf("%s\nwant%s", text, want)
 	}
@@ -252,7 +277,7 @@ func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
 		rules = append(advised(found), "+dbsize", "+scan", "+type")
 		looks(t, as(t, s, user, rules...), flags...)
 		for _, f := range findsAt(t, as(t, s, user, rules...), flags...) {
-			if f.Status != good {
+			if f.Check != "latency" && f.Status != good { // that may be anything on a busy machine
 				t.Errorf("%s: %+v", rules, f)
 			}
 		}
@@ -334,7 +359,7 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 
 func TestDoctorMissesTheSlotsOfAClusterThatNobodyServes(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartNodes(t, 3, 2*time.Second)
+	c := redistest.StartNodes(t, 3, time.Minute)
 	url := "redis+cluster://" + c.Addrs()[0]
 	checkFound(t, findsAt(t, url), "topology", good, "a cluster of 3 masters")
 	owner := c.MasterOf("{x}")
@@ -355,7 +380,7 @@ func TestDoctorMissesTheSlotsOfAClusterThatNobodyServes(t *testing.T) {
 
 func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartNodes(t, 3, 2*time.Second)
+	c := redistest.StartNodes(t, 3, time.Minute) // no replica takes over before the doctor looks
 	full := c.Masters()[2]
 	direct, all := full.Client(t), c.Client(t)
 	must(t, direct.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
@@ -408,7 +433,7 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 
 func TestDoctorTakesALockAtEachMasterOfACluster(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartNodes(t, 3, 2*time.Second)
+	c := redistest.StartNodes(t, 3, time.Minute)
 	odd := c.Masters()[1] // rights are not copied from node to node
 	must(t, odd.Client(t).Do(t.Context(), "acl", "setuser", "default", "-hset").Err())
 	p := fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()

@@ -154,15 +154,21 @@ func (p *tool) line() string {
 	return ""
 }
 
-// ends waits for the end of the process and checks the exit code.
-func (p *tool) ends(want int) {
+// ended waits for the end of the process and returns the exit code.
+func (p *tool) ended() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patienceOfTests):
 		p.t.Fatalf("it does not end; stderr: %s", p.stderr.String())
 	}
-	if got := p.cmd.ProcessState.ExitCode(); got != want {
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// ends waits for the end of the process and checks the exit code.
+func (p *tool) ends(want int) {
+	p.t.Helper()
+	if got := p.ended(); got != want {
 		p.t.Fatalf("exit code %d, want %d; stderr: %s", got, want, p.stderr.String())
 	}
 }

@@ -80,12 +80,8 @@ func TestTheDoctorFindsNothingWrongWithAGoodQuorum(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
 	take(t, q.locker(), "x", fairlock.Note("somebody"))
-	text := q.prints(0, "doctor")
-	for _, r := range []struct{ like, by string }{
-		{`(\d+(\.\d\d)?|less than 1) ms`, "N ms"}, {`(Redis|Valkey) \d+\.\d+\.\d+`, "Redis V"}, {`\d keys`, "N keys"}, {`(?m)^ok     (latency|clock|keyspace) .*\n`, ""}, {`\d+ ok`, "N ok"},
-	} {
-		text = regexp.MustCompile(r.like).ReplaceAllString(text, r.by)
-	}
+	text := q.named(q.launch("doctor").diagnosis())
+	text = regexp.MustCompile(`(?m)^ok     (clock|keyspace) .*\n`).ReplaceAllString(text, "")
 	want := `
 ok     server       A, B, C: answers
 ok     distinct     the nodes are 3 servers: their run ids differ
@@ -214,7 +210,7 @@ func TestTheDoctorSaysWhatAUserOfAQuorumMustBeAllowed(t *testing.T) {
 	q.checkNode(all, "", "practice", good)
 	q.checkNode(all, "A", "rights", note, "is refused scan (ls)", " +scan")
 	for _, f := range q.findingsAt(users(append(strings.Fields(rules), "+dbsize", "+scan", "+type")...)) {
-		if f.Status != good {
+		if f.Check != "latency" && f.Status != good { // that may be anything on a busy machine
 			t.Errorf("with %q: %+v", rules, f)
 		}
 	}
@@ -237,7 +233,8 @@ func TestANewQuorumIsToldSoOnlyIfItsUserSaysSo(t *testing.T) {
 	if strings.Count(text, "  grants") != 3 {
 		t.Error(text)
 	}
-	q.launch("run", "--wait", "0", "--longest-lease", "2m", "--lease", "2m", "x", "--", "true").ends(0) // at once
+	p, _ := q.finished("run", "--wait", "0", "--longest-lease", "2m", "--lease", "2m", "x", "--", "true")
+	p.ends(0) // else after 2 minutes
 	q.launch("run", "x", "--", "true").ends(exit.Unavailable)
 	if text := q.prints(0, "quorum", "init", "--new", "--longest-lease", "2m"); !strings.Contains(text, "nothing to tell") {
 		t.Error(text)
@@ -299,7 +296,12 @@ func TestTheDoctorSaysOfAQuarantineThatHasNotBegunWhatBeginsIt(t *testing.T) {
 		}
 		q.checkNode(q.findings(flags...), "B", "member", note, "may have forgotten", "it begins with the first request for a lock: start its users")
 		l := q.locker(quorum.WithLongestLease(longest), quorum.WithLease(time.Second))
-		if _, err := l.TryLock(t.Context(), "x"); !errors.Is(err, quorum.ErrHeld) {
+		var err error
+		eventually(t, "a majority of the nodes answers in time", func() bool {
+			_, err = l.TryLock(t.Context(), "x")
+			return errors.Is(err, quorum.ErrHeld) || !errors.Is(err, quorum.ErrUnreachable)
+		})
+		if !errors.Is(err, quorum.ErrHeld) {
 			t.Fatal(err)
 		}
 		eventually(t, "it has begun", func() bool {

@@ -44,11 +44,11 @@ func TestTheLocksOfRedissonAreListedAndShownWhenAskedFor(t *testing.T) {
 	}
 	take(t, observer(t, s), "order:of ours")
 	for _, verb := range []string{"ls", "show"} { // whose names completion offers
-		at := []string{"--", verb, "--redis=redis://" + s.Addr()}
-		if got := (&completeCommand{Shell: "fish", Words: append(at, "--redisson", "")}).lines(); len(got) != 1 || !strings.HasPrefix(got[0], "order:42\t") {
+		at := "--redis=redis://" + s.Addr()
+		if got := offered(1, "fish", "--", verb, at, "--redisson", ""); len(got) != 1 || !strings.HasPrefix(got[0], "order:42\t") {
 			t.Errorf("%s --redisson goes on with %q", verb, got)
 		}
-		if got := (&completeCommand{Shell: "fish", Words: append(at, "")}).lines(); len(got) != 1 || !strings.HasPrefix(got[0], "order:of ours\t") {
+		if got := offered(1, "fish", "--", verb, at, ""); len(got) != 1 || !strings.HasPrefix(got[0], "order:of ours\t") {
 			t.Errorf("%s goes on with %q", verb, got)
 		}
 	}

@@ -53,7 +53,7 @@ func TestThatACommandOfAnotherUserCannotBeEndedIsSaidOnce(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
-			p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, append([]string{"run", "--lease", "1s", t.Name(), "--"}, command...)...)
+			p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, append([]string{"run", "--lease", "3s", t.Name(), "--"}, command...)...)
 			p.cmd.Path, p.cmd.Dir, p.cmd.SysProcAttr = us, filepath.Dir(us), user
 			p.start()
 			p.says("in")

@@ -98,7 +98,7 @@ type fixture struct {
 // inFlocksWords translates the flags that flock has, too.
 var inFlocksWords = map[string][]string{
 	"--wait=0":               {"-n"},
-	"--wait=1s":              {"-w", "1"},
+	"--wait=5s":              {"-w", "5"},
 	"--conflict-exit-code=9": {"-E", "9"},
 }
 

@@ -121,7 +121,7 @@ func TestALockThatIsNotFreeInTimeIs75AndSaysWhoHasIt(t *testing.T) {
 	s := redistest.Start(t)
 	holder := launch(t, s, "run", "nightly", "--", "sh", "-c", "echo in; read line")
 	holder.says("in")
-	for _, wait := range []string{"0", "1s"} {
+	for _, wait := range []string{"0", "5s"} {
 		p := launch(t, s, "run", "--wait", wait, "nightly", "--", "echo", "never")
 		p.ends(75)
 		p.complains("nightly", fmt.Sprintf(":%d sh since", holder.cmd.Process.Pid))

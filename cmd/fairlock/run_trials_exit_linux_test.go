@@ -35,13 +35,13 @@ var trialsOfExitCodes = []trial{
 		s.taken()
 		return s.ends(s.sh(runFlags{"--wait=0"}, "echo never"))
 	}},
-	{"the lock is taken; wait a second", "1", "1", "75", func(s *fixture) string {
+	{"the lock is taken; wait five seconds", "1", "1", "75", func(s *fixture) string {
 		s.taken()
-		return s.ends(s.sh(runFlags{"--wait=1s"}, "echo never"))
+		return s.ends(s.sh(runFlags{"--wait=5s"}, "echo never"))
 	}},
 	{"the lock is taken; an exit code of one's own for that, 9", "9", "has no such flag", "9", func(s *fixture) string {
 		s.taken()
-		return s.ends(s.sh(runFlags{"--wait=1s", "--conflict-exit-code=9"}, "echo never"))
+		return s.ends(s.sh(runFlags{"--wait=5s", "--conflict-exit-code=9"}, "echo never"))
 	}},
 	{"one waits, and no more than one may", "-", "-", "75", func(s *fixture) string {
 		s.taken()

@@ -60,7 +60,7 @@ var trialsOfLines = []trial{
 		return "in the order in which they came"
 	}},
 	{"the command asks for the same lock", "waits for itself for ever", "waits for itself for ever", "waits for itself for ever", func(s *fixture) string {
-		inner := s.command(runFlags{"--wait=1s"}, "echo", "never")
+		inner := s.command(runFlags{"--wait=5s"}, "echo", "never")
 		p := s.run(nil, append([]string{"sh", "-c", `"$@" 2>/dev/null; echo $?`, "sh", inner.Path}, inner.Args[1:]...)...)
 		if code := p.line(); code != "75" && code != "1" {
 			return code

@@ -12,7 +12,7 @@ import (
 const obedient = `exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.02; done`
 
 // short is a lease that ends soon, with much time for the command to end after that.
-var short = runFlags{"--lease=1s", "--kill-after=1m"}
+var short = runFlags{"--lease=3s", "--kill-after=1m"}
 
 // loses plays a lock that is lost in the given way.
 func loses(f runFlags, lose func(*fixture)) func(*fixture) string {
@@ -54,13 +54,13 @@ var trialsOfLosses = []trial{
 	},
 	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(runFlags{"--fixed-lease=1s", "--kill-after=1m"}, func(*fixture) {})},
 	{"the lock is lost while the command is stopped", "-", "SIGTERM is not heard; SIGKILL after 5 s", "is woken and told to end: 76", func(s *fixture) string {
-		p := s.sh(runFlags{"--lease=1s", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
+		p := s.sh(runFlags{"--lease=3s", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
 		p.says("in")
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 		return "is woken and told to end: " + s.ends(p)
 	}},
 	{"the lock is lost, and command and children ignore SIGTERM", "-", "SIGKILL after 5 s; children live on", "all are killed: 76", func(s *fixture) string {
-		p := s.sh(runFlags{"--lease=1s"}, `trap "" TERM; timeout -s INT 60 sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
+		p := s.sh(runFlags{"--lease=3s"}, `trap "" TERM; timeout -s INT 60 sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 		code := s.ends(p)

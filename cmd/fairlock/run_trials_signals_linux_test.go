@@ -154,10 +154,10 @@ var trialsOfSignals = []trial{
 	{"it is killed itself (SIGKILL)", "the command lives on, with the lock", "the command lives on, without the lock", "command and children are killed; the next has the lock when the lease is over", func(s *fixture) string {
 		var f runFlags
 		if !s.flock {
-			f = runFlags{"--lease=1s"}
+			f = runFlags{"--lease=3s"}
 		}
 		// Not at once: the guard may not know the group yet.
-		p := s.sh(f, `sleep 0.3; sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
+		p := s.sh(f, `sleep 2; sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		s.hit(p, unix.SIGKILL)
 		s.ended(p)

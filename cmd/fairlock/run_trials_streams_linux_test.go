@@ -62,7 +62,7 @@ var trialsOfStreams = []trial{
 	{"nobody reads its complaints when the lock is lost", "-", "-", "76", func(s *fixture) string {
 		read, write, err := os.Pipe()
 		must(s.T, err)
-		cmd := s.command(runFlags{"--lease=1s"}, "sh", "-c", "echo in; exec sleep 60")
+		cmd := s.command(runFlags{"--lease=3s"}, "sh", "-c", "echo in; exec sleep 60")
 		out, err := cmd.StdoutPipe()
 		must(s.T, err)
 		cmd.Stderr = write

@@ -67,9 +67,7 @@ func TestAJobThatIsStoppedStopsWhatHasLeftItsGroup(t *testing.T) {
 	stray := c.told("its stray is")
 	c.types("\x1a")
 	c.sees("Stopped")
-	if !isStopped(stray) {
-		t.Error("the stray works on, and nobody renews its lock")
-	}
+	eventually(t, "the stray, whose lock nobody renews, is stopped", func() bool { return isStopped(stray) })
 	c.types("fg\n")
 	eventually(t, "the stray goes on", func() bool { return !isStopped(stray) })
 	c.types("hello\n")
