@@ -83,8 +83,7 @@ func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
 		a, b := w.locker(), w.locker()
 		lease := w.has(a, "x")
 		first, second := w.queues(b, "x", Note("first")), w.queues(b, "x", Note("second"))
-		state, err := a.Inspect(w.Context(), "x")
-		w.must(err)
+		state := w.looks(a)
 		gone, next := state.Waiters[0].ID, state.Waiters[1].ID
 		if state.Waiters[0].Note == "second" { // a node has yet to be told the place of the first
 			gone, next = next, gone
@@ -117,7 +116,7 @@ func TestNoTokenFallsWhenAllNodesForgetAForce(t *testing.T) {
 			}
 		}
 		forget()
-		a := w.locker(WithLongestLease(brief), WithLease(brief)) // shorter than a claim
+		a := w.locker(WithLongestLease(2*time.Second), WithLease(2*time.Second)) // shorter than a claim
 		w.must(a.Init(ctx))
 		lease := w.has(a, "x")
 		w.must(a.ForceUnlock(ctx, "x"))
@@ -164,8 +163,7 @@ func TestAWaiterThatIsGrantedTheLockWhileItIsEvictedKeepsIt(t *testing.T) {
 		admin, proxies := w.through()
 		lease := w.has(a, "x")
 		next := w.queues(a, "x")
-		state, err := admin.Inspect(w.Context(), "x")
-		w.must(err)
+		state := w.looks(admin)
 		var late []*faultproxy.Handle
 		for _, p := range proxies {
 			late = append(late, p.Add(faultproxy.Rule{Match: executes(leaveScript), Times: 1, Action: faultproxy.HoldRequest()}))
@@ -199,9 +197,7 @@ func TestAWaiterWithAVoteGivesItBackWhenItIsEvicted(t *testing.T) {
 	waits := w.queues(b, "x")
 	var state *State
 	w.until("the first node has granted it", func() (granted bool) {
-		var err error
-		state, err = a.Inspect(w.Context(), "x")
-		w.must(err)
+		state = w.looks(a)
 		return state.Nodes[0].Vote != nil && len(state.Waiters) == 1
 	})
 	w.must(a.Evict(w.Context(), "x", state.Waiters[0].ID))

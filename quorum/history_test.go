@@ -53,7 +53,7 @@ func TestAHolderWhoseLockOneNodeDropsAsItsClockJumpsStaysTheOnlyOneAndWinsTheNod
 	w.everywhere(lease, 5)
 	for _, i := range []int{2, 4} { // a minority of the nodes breaks its promise
 		w.must(w.direct[i].Del(w.Context(), "quorum:lock:{x}").Err())
-		w.refused(b)
+		w.refused(w.Context(), b)
 	}
 	next := w.queues(b, "x")
 	w.must(w.direct[3].Del(w.Context(), "quorum:lock:{x}").Err())

@@ -321,7 +321,7 @@ func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.
 		for _, n := range l.nodes {
 			n.rdb.(*redis.Client).AddHook(f)
 		}
-		w.unlock(w.has(l, "y")) // the first contact
+		w.unlock(w.has(l, "y", LeaseFor(30*time.Second))) // the first contact takes its time
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

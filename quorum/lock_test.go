@@ -11,7 +11,7 @@ func TestALockIsHadWaitedForAndHandedOver(t *testing.T) {
 	onBoth(t, func(w *world) {
 		a, b := w.locker(), w.locker()
 		lease := w.has(a, "x")
-		w.refused(b)
+		w.refused(w.Context(), b)
 		next := w.queues(b, "x")
 		w.unlock(lease)
 		second := w.gets(next)

@@ -27,12 +27,10 @@ func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {
 	l := w.locker()
 	look := func() *State {
 		w.Helper()
-		s, err := l.Inspect(w.Context(), "x")
-		w.must(err)
-		for s, err := range l.List(w.Context()) {
-			t.Errorf("%+v, %v", s, err)
+		if names := w.lists(w.Context(), l); names != "" {
+			t.Errorf("%q", names)
 		}
-		return s
+		return w.looks(l)
 	}
 	for i, n := range look().Nodes {
 		if n.Err != nil || n.Vote != nil || n.Quarantine != DefaultLongestLease {
@@ -45,11 +43,14 @@ func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {
 	w.until("the node is back", func() bool { return look().Nodes[2].Err == nil })
 	w.untouched()
 
-	_, err := l.TryLock(w.Context(), "x") // from now on the nodes are told
-	w.is(err, ErrHeld)
-	if s := look(); s.Holder != nil || s.Nodes[0].Quarantine >= DefaultLongestLease {
-		t.Errorf("a node that rests shows %+v", s.Nodes[0])
-	}
+	w.refused(w.Context(), l) // from now on the nodes are told
+	w.until("the first node was told, too, and rests", func() bool {
+		s := look()
+		if s.Holder != nil {
+			t.Fatalf("while nodes rest, somebody has the lock: %+v", s.Holder)
+		}
+		return s.Nodes[0].Quarantine < DefaultLongestLease
+	})
 }
 
 func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.T) {
@@ -62,25 +63,28 @@ func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.
 	})
 	w.must(w.direct[1].HSet(w.Context(), "quorum:node", "set", "theirs").Err())
 	l := w.locker()
-	names := ""
-	for s, err := range l.List(w.Context()) {
-		w.must(err)
-		names += s.Name
-	}
-	s, err := l.Inspect(w.Context(), "x")
-	w.must(err)
-	if s.Holder == nil || s.Holder.Note != "me" || s.Nodes[0].Vote == nil || s.Nodes[2].Vote == nil || names != "x" {
+	names, s := w.lists(w.Context(), l), w.looks(l)
+	if s.Holder == nil || s.Holder.Note != "me" || s.Nodes[0].Vote == nil || s.Nodes[2].Vote == nil || names != "x " {
 		t.Errorf("listed is %q, and shown %+v", names, s)
 	}
 	w.is(s.Nodes[1].Err, errOther)
-	_, err = l.TryLock(w.Context(), "x")
-	w.is(err, errOther)
+	w.until("a try is told", func() bool {
+		_, err := l.TryLock(w.Context(), "x")
+		other := errors.Is(err, errOther)
+		if !other { // it went on without the node, which was silent when they met
+			l = w.locker()
+		}
+		return other
+	})
 
 	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", "theirs").Err())
-	for _, err := range l.List(w.Context()) {
-		w.is(err, errOther)
-	}
-	_, err = w.locker().Inspect(w.Context(), "x")
+	w.is(w.reached(func() (err error) {
+		for _, err = range l.List(w.Context()) {
+		}
+		return err
+	}), errOther)
+	last := w.locker()
+	err := w.reached(func() error { _, err := last.Inspect(w.Context(), "x"); return err })
 	w.is(err, errOther)
 	if text := err.Error(); !strings.Contains(text, "1 of 3 nodes") || !strings.Contains(text, "node 3: ") {
 		t.Error(text)
@@ -97,19 +101,23 @@ func TestNodesThatRefuseAreNotSaidToBeOutOfReach(t *testing.T) {
 		w.must(rdb.Set(w.Context(), "quorum:lock:{x}", "somebody else's", 0).Err())
 	}
 	l := w.locker()
-	_, err := l.Inspect(w.Context(), "x")
-	if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes show it, and a majority is 2") || !strings.Contains(text, "node 3: WRONGTYPE") {
+	err := w.reached(func() error { _, err := l.Inspect(w.Context(), "x"); return err })
+	if text := fmt.Sprint(err); !strings.Contains(text, "0 of 3 nodes show it, and a majority is 2") || !strings.Contains(text, "node 3: WRONGTYPE") {
 		t.Error(text)
 	}
 	for _, rdb := range w.direct {
 		w.must(rdb.Do(w.Context(), "acl", "setuser", "default", "-scan").Err())
 	}
 	told := 0
-	for _, err := range l.List(w.Context()) {
-		told++
-		if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes list their locks, and") || !strings.Contains(text, "NOPERM") {
-			t.Error(text)
+	err = w.reached(func() (err error) {
+		told = 0
+		for _, err = range l.List(w.Context()) {
+			told++
 		}
+		return err
+	})
+	if text := fmt.Sprint(err); !strings.Contains(text, "0 of 3 nodes list their locks, and") || !strings.Contains(text, "NOPERM") {
+		t.Error(text)
 	}
 	if told != 1 {
 		t.Errorf("%d things are said", told)
@@ -129,8 +137,9 @@ func TestAForceThatAllNodesRefuseIsNotSaidToHaveFoundThemOutOfReach(t *testing.T
 		w.must(rdb.Del(w.Context(), "quorum:waiters:{x}").Err())
 		w.must(rdb.Set(w.Context(), "quorum:waiters:{x}", "somebody else's", 0).Err())
 	}
-	err := w.locker().ForceUnlock(w.Context(), "x")
-	if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes have ended it, and a majority is 2") || !strings.Contains(text, "WRONGTYPE") {
+	admin := w.locker()
+	err := w.reached(func() error { return admin.ForceUnlock(w.Context(), "x") })
+	if text := fmt.Sprint(err); !strings.Contains(text, "0 of 3 nodes have ended it, and a majority is 2") || !strings.Contains(text, "WRONGTYPE") {
 		t.Error(text)
 	}
 	for _, rdb := range w.direct {
@@ -185,11 +194,8 @@ func TestANodeThatWasFlushedShowsTheVotesThatItGotSince(t *testing.T) {
 	w.must(w.direct[1].FlushAll(w.Context()).Err())
 	other := w.locker()
 	w.until("the holder has written its vote again", func() bool {
-		s, err := other.Inspect(w.Context(), "x")
-		w.must(err)
-		if err := s.Nodes[1].Err; err != nil && !errors.Is(err, errSilent) {
-			w.Fatal(err)
-		}
+		s := w.looks(other)
+		w.must(s.Nodes[1].Err)
 		return s.Nodes[1].Vote != nil && s.Nodes[1].Decided
 	})
 	w.unlock(lease)
@@ -199,28 +205,22 @@ func TestAHoldOfWhichNoNodeKnowsYetThatItIsOneIsShownAsUndecided(t *testing.T) {
 	w := realNodes(t, 3)
 	l := w.locker()
 	lease := w.has(l, "x")
-	look := func() *State {
-		w.Helper()
-		s, err := l.Inspect(w.Context(), "x")
-		w.must(err)
-		return s
-	}
 	w.until("all nodes know that the holder is decided", func() bool {
-		s := look()
+		s := w.looks(l)
 		return s.Nodes[0].Decided && s.Nodes[1].Decided && s.Nodes[2].Decided
 	})
-	if h := look().Holder; h.Undecided || h.Token != lease.Token() {
+	if h := w.looks(l).Holder; h.Undecided || h.Token != lease.Token() {
 		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
 	}
 	for i, rdb := range w.direct { // as before the first renewal
 		w.must(rdb.HDel(w.Context(), "quorum:lock:{x}", "decided").Err())
 		w.must(rdb.HIncrBy(w.Context(), "quorum:lock:{x}", "token", int64(i)).Err())
 	}
-	if h := look().Holder; h == nil || !h.Undecided || h.Owner != lease.Owner() || h.Token != lease.Token()+2 {
+	if h := w.looks(l).Holder; h == nil || !h.Undecided || h.Owner != lease.Owner() || h.Token != lease.Token()+2 {
 		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
 	}
 	w.must(w.direct[0].HSet(w.Context(), "quorum:lock:{x}", "decided", "1").Err())
-	if h := look().Holder; h.Undecided || h.Token != lease.Token() {
+	if h := w.looks(l).Holder; h.Undecided || h.Token != lease.Token() {
 		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
 	}
 	w.unlock(lease)
@@ -266,8 +266,7 @@ func TestWhoeverStandsInLineAtOneNodeAloneIsNotShown(t *testing.T) {
 	const queue = "quorum:queue:{x}"
 	for i, rdb := range w.direct {
 		w.must(rdb.ZAdd(w.Context(), queue, redis.Z{Score: 1, Member: "gone:1:10000::gone"}).Err())
-		s, err := l.Inspect(w.Context(), "x")
-		w.must(err)
+		s := w.looks(l)
 		if s.Waiting != 1 || len(s.Waiters) != 1 || s.Waiters[0].Note != "waits" {
 			t.Errorf("node %d has somebody else: %d wait, %+v", i+1, s.Waiting, s.Waiters)
 		}
@@ -278,8 +277,7 @@ func TestWhoeverStandsInLineAtOneNodeAloneIsNotShown(t *testing.T) {
 	for _, rdb := range w.direct { // as by a node that is away now, and whose clock is ahead
 		w.must(rdb.ZAdd(w.Context(), queue, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMicro()), Member: line[len(line)-1]}).Err())
 	}
-	s, err := l.Inspect(w.Context(), "x")
-	w.must(err)
+	s := w.looks(l)
 	if s.Waiters[0].Waited < 0 {
 		t.Errorf("somebody has waited for %v", s.Waiters[0].Waited)
 	}

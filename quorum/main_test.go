@@ -155,17 +155,59 @@ func (w *world) queues(l *Locker, name string, options ...LockOption) <-chan out
 
 // refused fails unless somebody else has the lock. If the machine, or a node, stood still for as
 // long as nobody waits for a node, it tries again once all are there.
-func (w *world) refused(l *Locker) {
+func (w *world) refused(ctx context.Context, l *Locker) {
 	w.Helper()
 	for {
 		began := time.Now()
-		_, err := l.TryLock(w.Context(), "x")
+		_, err := l.TryLock(ctx, "x")
 		if !errors.Is(err, ErrUnreachable) || time.Since(began) < silence {
 			w.is(err, ErrHeld)
 			return
 		}
 		w.until("all nodes are there", func() bool { return !slices.ContainsFunc(l.nodes, (*node).away) })
 	}
+}
+
+// reached is what came of a call that is made again while the error is that nodes are out of reach:
+// on a busy machine an answer may take longer than anybody waits for a node.
+func (w *world) reached(call func() error) (err error) {
+	w.Helper()
+	w.until("the nodes answer in time", func() bool {
+		err = call()
+		return !errors.Is(err, ErrUnreachable) && !errors.Is(err, errSilent)
+	})
+	return err
+}
+
+// looks is a look at x in which no node was silent: such a node shows nothing, and counts as having
+// each waiter.
+func (w *world) looks(l *Locker) (s *State) {
+	w.Helper()
+	silent := func(n NodeView) bool { return errors.Is(n.Err, errSilent) }
+	w.must(w.reached(func() (err error) {
+		s, err = l.Inspect(w.Context(), "x")
+		if err == nil && slices.ContainsFunc(s.Nodes, silent) {
+			err = errSilent
+		}
+		return err
+	}))
+	return s
+}
+
+// lists is the names of the locks that are listed, each with a space after it.
+func (w *world) lists(ctx context.Context, l *Locker) (names string) {
+	w.Helper()
+	w.must(w.reached(func() error {
+		names = ""
+		for s, err := range l.List(ctx) {
+			if err != nil {
+				return err
+			}
+			names += s.Name + " "
+		}
+		return nil
+	}))
+	return names
 }
 
 // gets is the Lease of a call that has waited.

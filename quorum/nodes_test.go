@@ -21,9 +21,8 @@ func TestInspectShowsWhatEachNodeSaysAndWhyANodeSaysNothing(t *testing.T) {
 	next := w.queues(l, "x", Note("next"))
 	var s *State
 	look := func() {
-		var err error
-		s, err = l.Inspect(w.Context(), "x")
-		w.must(err)
+		w.Helper()
+		s = w.looks(l)
 	}
 	w.until("all nodes know that the holder is decided", func() bool {
 		look()
@@ -179,18 +178,10 @@ func TestTwoAddressesOfOneServerHaveOneRunID(t *testing.T) {
 func TestListShowsWhatIsHeldOrWaitedForAndNothingElse(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.locker()
-		listed := func() (names string) {
-			w.Helper()
-			for s, err := range l.List(w.Context()) {
-				w.must(err)
-				names += s.Name + " "
-			}
-			return names
-		}
 		lease := w.has(l, "forced")
 		w.must(l.ForceUnlock(w.Context(), "forced"))
 		<-lease.Done()
-		if names := listed(); names != "" {
+		if names := w.lists(w.Context(), l); names != "" {
 			t.Errorf("nothing is held, and listed is %q", names)
 		}
 		for _, rdb := range w.direct[1:] { // a majority
@@ -207,7 +198,7 @@ func TestListShowsWhatIsHeldOrWaitedForAndNothingElse(t *testing.T) {
 			return true
 		})
 		w.must(w.direct[0].Del(ctx, "quorum:lock:{waited for}").Err())
-		if names := listed(); names != "waited for " {
+		if names := w.lists(w.Context(), l); names != "waited for " {
 			t.Errorf("one lock is waited for, and listed is %q", names)
 		}
 		cancel()

@@ -349,7 +349,7 @@ func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
 	w.kinds(func(w *world, locker func(...Option) *Locker) {
 		holder := locker()
 		l, proxy := w.behind(holder, WithWaiterTimeout(900*time.Millisecond))
-		lease := w.has(holder, "x", LeaseFor(map[bool]time.Duration{false: time.Minute, true: time.Second}[holder.plain]))
+		lease := w.has(holder, "x", LeaseFor(map[bool]time.Duration{false: time.Minute, true: 5 * time.Second}[holder.plain]))
 		var waits [2]<-chan outcome
 		ctx, cancel := context.WithCancel(w.Context())
 		for i := range waits {

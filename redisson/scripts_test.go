@@ -13,10 +13,11 @@ import (
 )
 
 func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
-	onBoth(t, func(w *world) {
+	onBothAtOnce(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			lease := w.has(locker(), "x")
-			_, err := locker().Lock(w.Context(), "x", WaitAtMost(500*time.Millisecond))
+			lease, l := w.has(locker(), "x"), locker()
+			w.unlock(w.has(l, "y")) // the first contact takes its time
+			_, err := l.Lock(w.Context(), "x", WaitAtMost(2500*time.Millisecond))
 			w.is(err, ErrHeld)
 			if !strings.Contains(err.Error(), lease.Owner()) {
 				w.Errorf("%v, and %s has it", err, lease.Owner())
@@ -81,14 +82,14 @@ func TestWhoGivesUpAfterAWaitIsToldOfThePresentHolder(t *testing.T) {
 }
 
 func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
-	onBoth(t, func(w *world) {
+	onBothAtOnce(t, func(w *world) {
 		lease := w.has(w.fair(), "x")
 		proxy := faultproxy.New(w, w.addr)
 		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 		l := New(rdb)
 		w.unlock(w.has(l, "y")) // the server has the scripts now
 		lost := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("EVALSHA"), Times: 1, Action: faultproxy.SwallowReply()})
-		_, err := l.Lock(w.Context(), "x", WaitAtMost(500*time.Millisecond))
+		_, err := l.Lock(w.Context(), "x", WaitAtMost(3*time.Second))
 		var why *HeldError
 		if !errors.As(err, &why) || why.Owner != lease.Owner() || why.Waiting != 1 || lost.Hits() != 1 {
 			w.Errorf("%v, and %s has it", err, lease.Owner())
@@ -101,14 +102,14 @@ func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
 }
 
 func TestARefusalSaysHowManyWait(t *testing.T) {
-	onBoth(t, func(w *world) {
+	onBothAtOnce(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
 			a, b := locker(), locker()
 			lease := w.has(a, "x")
 			queued := make(chan struct{})
 			next := w.asks(w.Context(), b, "x", OnQueued(func(int) { close(queued) }))
 			<-queued
-			for wait, want := range map[time.Duration]int{0: 1, 500 * time.Millisecond: 2} { // it counts itself
+			for wait, want := range map[time.Duration]int{0: 1, 2500 * time.Millisecond: 2} { // it counts itself
 				_, err := b.Lock(w.Context(), "x", WaitAtMost(wait))
 				var why *HeldError
 				if !errors.As(err, &why) || why.Waiting != want {

@@ -97,7 +97,8 @@ func TestWhatTheGuideSaysOfRedislockIsSo(t *testing.T) {
 		t.Errorf("without a strategy it does not try once: %v", err)
 	}
 	patient := &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
-	if _, err := redislock.Obtain(ctx, rdb, "order:42", 100*time.Millisecond, patient); !errors.Is(err, redislock.ErrNotObtained) {
+	_, err = redislock.Obtain(ctx, rdb, "order:42", 100*time.Millisecond, patient)
+	if !errors.Is(err, redislock.ErrNotObtained) && !errors.Is(err, context.DeadlineExceeded) { // that of its last try
 		t.Errorf("without a deadline it does not give up after the ttl: %v", err)
 	}
 	over, cancel := context.WithCancel(ctx)
@@ -173,10 +174,11 @@ func TestWhatTheGuideSaysOfRedsyncIsSo(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	ctx := t.Context()
 	sync := redsync.New(goredis.NewPool(rdb))
-	held := sync.NewMutex("order:42")
+	held, began := sync.NewMutex("order:42"), time.Now()
 	must(t, held.LockContext(ctx))
-	if ttl := rdb.PTTL(ctx, "order:42").Val(); ttl > 8*time.Second || ttl < 7*time.Second {
-		t.Errorf("it is held for %v", ttl)
+	ttl := rdb.PTTL(ctx, "order:42").Val()
+	if since := time.Since(began); ttl > 8*time.Second || ttl+since < 7*time.Second {
+		t.Errorf("after %v it is held for %v more", since, ttl)
 	}
 	impatient := sync.NewMutex("order:42", redsync.WithTries(2), redsync.WithRetryDelay(time.Millisecond))
 	if err := impatient.LockContext(ctx); !errors.As(err, new(*redsync.ErrTaken)) {

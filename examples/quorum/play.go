@@ -4,7 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,9 +53,9 @@ func play(ctx context.Context, s *stage.Stage) (err error) {
 
 // found starts three servers and makes them a quorum.
 func (o *operator) found(ctx context.Context) error {
-	var listeners []net.Listener // all at once: a port that is free again may be given out again
+	var listeners []net.Listener // all at once, or two servers could get one port
 	for range 3 {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		listener, err := listen(ctx)
 		if err != nil {
 			return err
 		}
@@ -80,6 +82,19 @@ func (o *operator) found(ctx context.Context) error {
 	}
 	o.Say("three servers, and two of them are a majority. They are new and have forgotten nothing: Init says so")
 	return locker.Init(ctx)
+}
+
+// listen listens on a port below those that systems give out; Linux begins at 32768. While a server
+// is dead, a connection could get one of those for its own end, and the server not come back.
+func listen(ctx context.Context) (listener net.Listener, err error) {
+	const first, ports, tries = 22000, 10000, 100
+	for range tries {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(ports)))
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); err == nil {
+			break
+		}
+	}
+	return listener, err
 }
 
 // enter starts the instances.

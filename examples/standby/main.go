@@ -15,7 +15,7 @@ import (
 )
 
 // leaseTime is the longest time until a backup takes over from an active instance that has died.
-const leaseTime = 2 * time.Second
+const leaseTime = 4 * time.Second
 
 func main() { stage.Main(play, serve) }
 

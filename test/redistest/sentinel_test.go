@@ -60,7 +60,7 @@ func TestANewMasterStaysOneWhileTheOthersHaveYetToHearOfIt(t *testing.T) {
 	w := s.watchers[0]
 	c := w.Client(t, func(o *redis.Options) { o.DisableIdentity, o.MaxRetries = true, -1 })
 	must(t, c.Do(t.Context(), "sentinel", "simulate-failure", "crash-after-promotion").Err())
-	must(t, c.Do(t.Context(), "sentinel", "failover", MasterName).Err())
+	eventually(t, "a failover begins", func() bool { return c.Do(t.Context(), "sentinel", "failover", MasterName).Err() == nil })
 	eventually(t, "it promotes a server and dies", w.process().ended)
 	time.Sleep(3 * time.Second)
 	masters := 0
