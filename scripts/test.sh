@@ -143,10 +143,10 @@ beside() {
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
 named="$quiet|$plain|/test/(explore|majority|simulate(/majority)?|faults|torture|java|interop)\$"
 # Each test of faults looks for goroutines that are left, so it runs alone in its process. There are
-# two processes.
-half='^TestA[A-S]'
-faults() { test_all -run "$half" ./test/faults; }
-more_faults() { test_all -skip "$half" ./test/faults; }
+# three processes.
+faults() { test_all -run '^TestA[A-L]' ./test/faults; }
+more_faults() { test_all -run '^TestA[M-Z]' ./test/faults; }
+other_faults() { test_all -skip '^TestA[A-Z]' ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
 processes() { race='' test_all -parallel 4 ./test/processes; }
@@ -168,8 +168,10 @@ scripts() {
 }
 # shellcheck disable=SC2046
 tool() {
-	race='' test_all ./cmd/fairlock && test_all -run 'Trials/.*lost' ./cmd/fairlock && test_all $(packages /cmd/ "$plain")
+	race='' test_all ./cmd/fairlock && test_all -run 'Trials/.*lost' ./cmd/fairlock
 }
+# shellcheck disable=SC2046
+rooms_of_tool() { test_all $(packages /cmd/ "$plain"); }
 # shellcheck disable=SC2086
 vetted() { unlinted nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
 # None of the guests tests how soon something happens: two at a time.
@@ -178,9 +180,10 @@ guests() { race='' test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$')
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
 released() { logged nice -n 19 go test $vet -count=1 ./scripts/release; }
 
-# Five groups that take about as long as each other.
+# Six groups that take about as long as each other.
 torturing() { in_turn torture java; }
-building() { in_turn floors scripts vetted guests; }
+building() { in_turn floors vetted guests; }
+scripting() { in_turn scripts rooms_of_tool; }
 processing() { in_turn processes tool; } # the tool late: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then
@@ -191,8 +194,8 @@ if [ ${#missing[@]} = 0 ]; then
 	status=0
 	in_turn prove released &
 	proving=$!
-	beside faults more_faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside processing topologies torturing building rooms || status=$?
+	beside faults more_faults other_faults still || status=$? # first and alone: leases of less than a second are at stake
+	beside processing topologies torturing building scripting rooms || status=$?
 	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
