@@ -282,10 +282,10 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 			t.Errorf("a killed waiter cost %v", took)
 		}
 
-		victim = workers.Start(t, "a holder", addr, time.Second)
+		victim = workers.Start(t, "a holder", addr, 3*time.Second)
 		victim.Lock("killed holder", "").Await(workers.Granted)
-		if took := granted("killed holder", 0, victim.Kill); took > 3*time.Second {
-			t.Errorf("a killed holder with a lease of 1 s cost %v", took)
+		if took := granted("killed holder", 0, victim.Kill); took > 5*time.Second {
+			t.Errorf("a killed holder with a lease of 3 s cost %v", took)
 		}
 
 		if runtime.GOOS == "windows" {
@@ -400,7 +400,10 @@ func TestNoPathLeavesATicketASubscriptionOrAConnectionBehind(t *testing.T) {
 					case err == nil:
 						had.Add(1)
 						time.Sleep(2 * time.Millisecond)
-						err = lease.Unlock(ctx) // ctx may have ended
+						err = lease.Unlock(ctx) // ctx may have ended; then Unlock waits for a second
+						if errors.Is(err, context.DeadlineExceeded) {
+							err = lease.Unlock(t.Context()) // waits for the outcome
+						}
 					case errors.Is(err, context.DeadlineExceeded):
 						gaveUp.Add(1)
 						err = nil

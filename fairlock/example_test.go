@@ -110,7 +110,7 @@ func ExampleMaxWaiters() {
 	ctx := context.Background()
 	seller, _ := locker.Lock(ctx, "sku:1")
 	defer seller.Unlock(ctx)
-	go func() { _, _ = locker.Lock(ctx, "sku:1", fairlock.WaitAtMost(time.Second)) }()
+	go func() { _, _ = locker.Lock(ctx, "sku:1", fairlock.WaitAtMost(time.Minute)) }()
 	for {
 		if s, _ := locker.Inspect(ctx, "sku:1"); len(s.Waiters) == 1 {
 			break

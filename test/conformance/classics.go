@@ -65,7 +65,7 @@ var classicTests = []test{
 		w.Is(err, fairlock.ErrHeld)
 		w.Unlock(outer)
 	}},
-	{"an Unlock after the end of a fixed lease says that the lock is lost and releases nothing, and Do says so too", briefly(func(w *World) {
+	{"an Unlock after the end of a fixed lease says that the lock is lost and releases nothing, and Do says so too", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		fixed := fairlock.LeaseFor(w.Lease)
 		outer := w.Lock(a, "x", fixed)
@@ -84,9 +84,9 @@ var classicTests = []test{
 		err = a.Do(w.Context(), "x", func(ctx context.Context, _ *fairlock.Lease) error {
 			<-ctx.Done()
 			return nil
-		}, fixed)
+		}, fairlock.LeaseFor(w.brief))
 		w.Is(err, fairlock.ErrLost)
-	})},
+	}},
 	{"locks that nobody unlocks go from one to the next as their leases end, and not before", briefly(func(w *World) {
 		const n = 4
 		// Not a multiple of the time between two requests of a waiter.

@@ -245,7 +245,7 @@ var contextTests = []test{
 			}
 		}
 	}},
-	{"a context of the user's that never answers keeps no other one alive", briefly(func(w *World) {
+	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
 		a := w.Locker()
 		never, asked := make(chan struct{}), new(atomic.Bool)
 		ctx := curious{w.Context(), func() {
@@ -270,7 +270,7 @@ var contextTests = []test{
 		close(never)
 		close(out)
 		w.Is(<-done, fairlock.ErrLost)
-	})},
+	}},
 }
 
 // curious is a context that runs a function when asked for a value.

@@ -166,7 +166,7 @@ func (s *site) lost(l *fairlock.Lease) {
 }
 
 func TestEverySuccessOfTenThousandTryLocksOfFairAndPlainLocksIsExclusiveAndTheLastOneIsRenewed(t *testing.T) {
-	const calls, goroutines, lease = 10_000, 16, time.Second
+	const calls, goroutines, lease = 10_000, 16, world.CalmLease
 	onEachKind(t, nil, func(s *site) {
 		l, end := s.locker(lease)
 		defer end()
@@ -292,7 +292,7 @@ func TestTheHolderOfAFairOrPlainLockKeepsItThroughAServerThatIsKilledAndSoonBack
 
 func TestTheHolderOfAFairOrPlainLockLearnsThatItIsLostWhileTheServerIsDeadAndLaterAllGoOn(t *testing.T) {
 	onEachKind(t, killed, func(s *site) {
-		const lease = 2 * time.Second
+		const lease = world.CalmLease
 		l, end := s.locker(lease)
 		defer end()
 		held, err := l.Lock(context.Background(), "x")

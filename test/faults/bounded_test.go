@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
@@ -53,6 +51,7 @@ func TestAWaitThatEndsByItsTimeSaysWhoHoldsTheLockThoughTheFirstAnswerWasLost(t 
 		a, b := f.Behind(), f.Beside()
 		lease := b.Locks("x")
 		w := b.Queues("x", 1)
+		f.meet(a)
 		reply := f.Once(f.Verb("enter"), lost)
 		const bound = 2 * time.Second // the lost answer takes 300 ms, and a heartbeat comes later
 		lateness := f.lateness(bound)
@@ -81,6 +80,7 @@ func TestATryWhoseAnswerWasLostSaysWhoHoldsTheLock(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b := f.Behind(), f.Beside()
 		lease := b.Locks("x")
+		f.meet(a)
 		reply := f.Once(f.Verb("enter"), lost)
 		_, err := a.TryLock(background, "x")
 		reply.WaitExecuted(f, 1, world.Patience)
@@ -96,7 +96,7 @@ func TestATryWhoseAnswerWasLostSaysWhoHoldsTheLock(t *testing.T) {
 func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t *testing.T) {
 	f := newFaulty(t)
 	// A request takes longer than the bound.
-	a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+	a := f.Patient()
 	f.Unlocks(a.Locks("x"))
 	enter := f.All(f.Verb("enter"), faultproxy.HoldRequest())
 	w := a.Asks(background, "x", fairlock.WaitAtMost(200*time.Millisecond))
@@ -115,7 +115,7 @@ func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t 
 
 func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
-		a := f.Behind()
+		a := f.Patient()
 		f.Unlocks(a.Locks("x"))
 		holder := f.Beside().Locks("x")
 		enter := f.Verb("enter")
@@ -147,13 +147,7 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 
 // bothWait has two calls wait for x, of either kind. The options are for the second.
 func bothWait(u *world.User, options ...fairlock.LockOption) (first, second *world.Wait) {
-	queued := make(chan struct{}, 2)
-	tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
-	first = u.Asks(background, "x", tells)
-	<-queued
-	second = u.Asks(background, "x", append(options, tells)...)
-	<-queued
-	return first, second
+	return u.WaitsPlainly("x"), u.WaitsPlainly("x", options...)
 }
 
 func TestARefusalNamesTheHolderOfWhomAMessageTold(t *testing.T) {
@@ -202,8 +196,8 @@ func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()
 		f.Unlocks(a.Locks("x"))
-		lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
-		first, second := bothWait(a, fairlock.WaitAtMost(4*time.Second))
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(3*time.Second)) // until both wait
+		first, second := bothWait(a, fairlock.WaitAtMost(6*time.Second))
 		lost := f.All(f.Verb("enter"), faultproxy.SwallowReply())
 		var held *fairlock.HeldError
 		if err := second.Fails(); !errors.As(err, &held) || held.Failure == nil {
@@ -220,10 +214,10 @@ func TestARefusalSaysWhyTheRequestAfterTheLastAnswerFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()
 		f.Unlocks(a.Locks("x"))
-		lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(3*time.Second)) // until w waits
 		enter := f.Verb("enter")
 		first := f.All(enter, faultproxy.Observe())
-		w := a.Asks(background, "x", fairlock.WaitAtMost(3*time.Second))
+		w := a.Asks(background, "x", fairlock.WaitAtMost(5*time.Second))
 		first.WaitExecuted(f, 1, world.Patience)
 		first.Remove()
 		lost := f.All(enter, faultproxy.SwallowReply())
@@ -267,7 +261,7 @@ func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		const delay, bound = 2 * time.Second, 4 * time.Second
 		// A request may take as long as the look.
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		a := f.Patient()
 		b := f.Beside()
 		lease := b.Locks("x")
 		look := f.Once(faultproxy.Command("info"), faultproxy.DelayReply(delay))

@@ -56,7 +56,7 @@ func TestAnUnlockWhoseClientIsClosedSaysSoAtOnce(t *testing.T) {
 
 func TestAnUnlockThatIsNotConfirmedNamesWhatTheServerSays(t *testing.T) {
 	onBothKinds(t, func(f *faulty) {
-		lease := f.Behind().Locks("x")
+		lease := f.Beside().Locks("x")
 		f.Must(f.Direct.ConfigSet(background, "min-replicas-to-write", "1").Err())
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()

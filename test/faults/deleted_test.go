@@ -30,7 +30,7 @@ var mending = map[string]func(f *faulty){
 	"the token mends itself": mends(func(k lua.Keys) string { return k.Token() }),
 
 	"a release right after the loss of the list hands over in order": func(f *faulty) {
-		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		f.deletes(f.Keys("x").Queue())
 		f.Unlocks(lease)
@@ -56,7 +56,7 @@ var mending = map[string]func(f *faulty){
 // mends tests that the holder does not notice the loss of a key, and that the line is as before.
 func mends(key func(lua.Keys) string) func(f *faulty) {
 	return func(f *faulty) {
-		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		f.Heard(4)
 		f.deletes(key(f.Keys("x")))

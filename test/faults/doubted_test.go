@@ -12,19 +12,29 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
+// renewals is an Observer that reports when a lease was renewed.
+type renewals chan struct{}
+
+func (r renewals) Observe(e fairlock.Event) {
+	if e.Kind == fairlock.Renewed {
+		r <- struct{}{}
+	}
+}
+
 // The lease is long: no renewal is due that would tell of the loss by itself.
 func TestACallThatIsInItsCallbackHasNoLockThatAnotherCallWasToldSomebodyElseHas(t *testing.T) {
 	world.OnFaulty(t, func(f *world.Faulty) {
-		u, holder := f.Behind(fairlock.WithLease(time.Minute)), f.Beside().Locks("x")
+		renewed := make(renewals, 100)
+		u := f.Behind(fairlock.WithLease(time.Minute), fairlock.WithObserver(renewed))
+		holder := f.Beside().Locks("x")
 		queued, goOn := make(chan struct{}, 100), make(chan struct{})
 		w := u.Asks(t.Context(), "x", fairlock.OnQueued(func(int) {
 			queued <- struct{}{}
 			<-goOn
 		}))
 		<-queued
-		renewal := f.Once(f.Verb("renew"), faultproxy.Observe())
 		f.Unlocks(holder)
-		renewal.WaitExecuted(f, 1, world.Patience)
+		world.Next(f.T, renewed) // not before: while no answer has come, it renews again
 		f.Loses()
 		other := f.Beside().Locks("x")
 		leaves := f.All(f.Verb("leave"), faultproxy.Observe())

@@ -11,7 +11,7 @@ import (
 // Evict looks at 500 places of a line at a time.
 func TestAWaiterIsEvictedThoughItsLineMovesUpWhileItIsLookedFor(t *testing.T) {
 	f := newFaulty(t)
-	admin, user := f.Behind(), f.Beside()
+	admin, user := f.Patient(), f.Beside()
 	f.Unlocks(admin.Locks("y"))
 	lease := f.Beside().Locks("x")
 	var first, rest []*world.Wait

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -35,16 +36,30 @@ func onFaulty(t *testing.T, test func(f *faulty)) {
 	world.OnFaulty(t, func(f *world.Faulty) { test(&faulty{f}) })
 }
 
-// onEachKind is onFaulty for fair locks, and then for plain ones.
+// onEachKind is onFaulty for fair locks, and for plain ones.
 func onEachKind(t *testing.T, test func(f *faulty)) {
 	t.Helper()
-	t.Run("fair", func(t *testing.T) { onFaulty(t, test) })
-	t.Run("plain", func(t *testing.T) {
-		onFaulty(t, func(f *faulty) {
-			f.Plain()
-			test(f)
-		})
+	world.Together(t, map[string]func(*testing.T){
+		"fair":  func(t *testing.T) { onFaulty(t, test) },
+		"plain": func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f.plain()) }) },
 	})
+}
+
+// meet has users make contact with the server. That may take long on a busy machine, and shall not
+// use up a time that the test gives them.
+func (f *faulty) meet(users ...*world.User) {
+	f.Helper()
+	for _, u := range users {
+		f.Unlocks(u.Locks("met"))
+	}
+}
+
+// admin is the server for requests that a user's client sends by itself. Its connection is greeted
+// now: go-redis repeats a ping, and nobody repeats a script.
+func (f *faulty) admin(u *world.User) *lua.Server {
+	f.Helper()
+	f.Must(u.Client.Ping(background).Err())
+	return lua.NewServer(u.Client, lua.Channels("fairlock"), "admin")
 }
 
 // lateness measures by how much a timer of d is late on this busy machine.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
@@ -18,7 +16,7 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			onFaulty(t, func(f *faulty) {
 				setup(f)
-				a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}), f.Beside()
+				a, b := f.Patient(), f.Beside()
 				first := b.Locks("x") // a listens once it has waited
 				w := a.Asks(background, "x")
 				f.Until("it listens", func() bool { return len(f.Direct.PubSubChannels(background, f.Prefix+":wake:*").Val()) > 0 })
@@ -55,7 +53,7 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 // same process, and nobody else is told of that.
 func TestAForceWhoseCallerHasGoneEndsAsItWould(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}), f.Beside()
+		a, b := f.Patient(), f.Beside()
 		first := b.Locks("x")
 		next := a.Queues("x", 1)
 		f.Heard(1)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
@@ -80,8 +79,10 @@ func TestAFullServerRefusesNewPlainLocksAtOnce(t *testing.T) {
 
 func TestOnAFullServerAWaiterHeartbeatsAndTakesALockThatWasNotReleased(t *testing.T) {
 	f := newFaulty(t)
-	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(2*time.Second))) // until both are in line
-	waits := []*world.Wait{f.Beside().Queues("x", 1), f.Beside().Queues("x", 2)}
+	a, b, c := f.Beside(), f.Beside(), f.Beside()
+	f.meet(a, b, c)
+	f.Ends(a.Locks("x", fairlock.LeaseFor(5*time.Second))) // until both are in line
+	waits := []*world.Wait{b.Queues("x", 1), c.Queues("x", 2)}
 	f.fills()
 	f.Served(waits...)
 	f.empties()
@@ -107,7 +108,7 @@ func TestOnAFullServerALockIsForcedFromItsHolder(t *testing.T) {
 	w := f.Beside().Queues("x", 1)
 	f.fills()
 	f.Ends(lease) // for the time of one message both trust the lock
-	forced, _, err := lua.NewServer(u.Client, lua.Channels("fairlock"), "admin").Force(background, f.Keys("x"), lease.Token())
+	forced, _, err := f.admin(u).Force(background, f.Keys("x"), lease.Token())
 	f.Must(err)
 	if !forced {
 		f.Error("it was not forced")
@@ -133,7 +134,7 @@ func TestOnAFullServerThatForgotEverythingTheHolderIsBackAndThoseWhoWaitAreToo(t
 
 func TestOnAFullServerACallWhoseFirstRequestIsUnansweredLeavesForCertain(t *testing.T) {
 	f := newFaulty(t)
-	a := f.Behind()
+	a := f.Patient()
 	f.Unlocks(a.Locks("x"))
 	var w *world.Wait
 	execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })

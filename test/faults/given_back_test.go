@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/world"
 )
@@ -23,7 +21,7 @@ func TestALockThatLockAllCannotKeepIsGivenBackByOneRequest(t *testing.T) {
 	onBothKinds(t, func(f *faulty) {
 		held := f.Beside().Locks("x")
 		// An answer that its client does not wait for would cost a leave more.
-		u := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		u := f.Patient()
 		f.Refused("lockall", "x", world.Refusal{Is: fairlock.ErrHeld}, func() error {
 			_, err := u.LockAll(background, several, fairlock.WaitAtMost(0))
 			return err

@@ -74,7 +74,7 @@ func (f *faulty) endsUpFree(name string) {
 
 func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind()
+		a := f.Patient()
 		var w *world.Wait
 		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
 		f.left(func() {
@@ -92,7 +92,7 @@ func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		// Its timeout is long: if the caller slept through the end of its context and of the
 		// request, it might look at the request's first, and ask again.
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		a := f.Patient()
 		f.Unlocks(a.Locks("another")) // the first look at the server must not use up the short time below
 		execute := f.late(f.Verb("enter"), func() {
 			f.left(func() {
@@ -133,10 +133,11 @@ func TestALockExecutedAfterItsCallerGaveUpDoesNotStandInLine(t *testing.T) {
 
 func TestALockExecutedAfterItsLockerWasClosedHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind()
+		// Close waits until the client gives up the request that is held.
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 3 * time.Second})
 		var w *world.Wait
 		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
-		f.left(func() { f.Within(world.Soon, "Close", func() { f.Must(a.Close()) }) })
+		f.left(func() { f.Within(world.Patience, "Close", func() { f.Must(a.Close()) }) })
 		if err := w.Fails(); !errors.Is(err, fairlock.ErrClosed) {
 			f.Errorf("%v", err)
 		}
@@ -165,8 +166,9 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 
 func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.Behind(), f.Beside()
-		f.Ends(b.Locks("x", fairlock.LeaseFor(2*time.Second))) // a waits until this lease ends
+		a, b := f.Patient(), f.Beside()
+		f.meet(a, b)
+		f.Ends(b.Locks("x", fairlock.LeaseFor(4*time.Second))) // a waits until this lease ends
 		enter := f.Verb("enter")
 		var w *world.Wait
 		execute := f.late(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, func() {
@@ -266,7 +268,7 @@ func TestALeavingExecutedAgainLaterDoesNotEndTheNextWait(t *testing.T) {
 func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Beside(), f.Beside()
-		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
+		admin := f.admin(f.Behind())
 		lease := a.Locks("x")
 		execute := f.late(f.Verb("force"), func() {
 			if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
@@ -287,7 +289,9 @@ func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 // would keep the mark for a minute.
 func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.Behind(), f.Beside()
+		// All else has to happen in that time. The call returns when its request is given up.
+		const silence = 3 * time.Second
+		a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: silence}), f.Beside()
 		other := b.Locks("another")
 		first := a.Queues("another", 1) // now a has its subscription
 		f.Unlocks(other)
@@ -297,7 +301,7 @@ func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
 		w := a.Asks(background, "x")
 		f.Until("it is in line", func() bool { return f.Line("x") == 1 })
 		f.Unlocks(holder)
-		f.Within(world.Soon, "the hand-over", func() { f.Unlocks(w.Gets()) })
+		f.Within(silence+world.Soon, "the hand-over", func() { f.Unlocks(w.Gets()) })
 		if marks := f.Direct.ZRange(background, f.Prefix+":waiters:{x}", 0, -1).Val(); len(marks) > 0 {
 			f.Errorf("there stays %v", marks)
 		}

@@ -63,7 +63,7 @@ func TestSeveralLocksOneOfWhoseReleasesWasLostOnTheWayAreReleasedOnce(t *testing
 
 func TestLockAllsThatAreExecutedAfterTheirCallerGaveUpHoldNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind()
+		a := f.Patient()
 		f.Unlocks(a.Locks("w"))
 		ctx, cancel := context.WithCancel(background)
 		failed := make(chan error, 1)

@@ -51,6 +51,7 @@ func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 func TestATryWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a := f.Behind()
+		f.meet(a)
 		reply := f.Once(f.Verb("enter"), lost)
 		f.Within(world.Soon, "TryLock", func() {
 			lease, err := a.TryLock(background, "x")
@@ -98,7 +99,8 @@ func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
 func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.Behind(), f.Beside(), f.Beside()
-		f.Ends(b.Locks("x", fairlock.LeaseFor(2*time.Second))) // nobody unlocks it
+		f.meet(a, b)
+		f.Ends(b.Locks("x", fairlock.LeaseFor(4*time.Second))) // nobody unlocks it
 		enter := f.Verb("enter")
 		reply := f.Once(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, lost)
 		first := a.Queues("x", 1)
@@ -106,7 +108,7 @@ func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
 		f.Until("a has the lock", func() bool { return f.Holder("x") != 0 })
 		second := c.Queues("x", 1)
 		f.Served(first, second)
-		if first.Took > 4*time.Second {
+		if first.Took > 6*time.Second {
 			f.Errorf("it took %v", first.Took)
 		}
 	})
@@ -155,6 +157,7 @@ func TestASubscriptionWhoseConfirmationWasLostIsMadeAgain(t *testing.T) {
 func TestAGrantWhoseAnswerWasLostIsConfirmedByAWriteOfItsOwn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a := f.Behind()
+		f.meet(a)
 		for name, get := range map[string]func() (*fairlock.Lease, error){
 			"try":  func() (*fairlock.Lease, error) { return a.TryLock(background, "try", replicated) },
 			"lock": func() (*fairlock.Lease, error) { return a.Lock(background, "lock", replicated) },

@@ -121,7 +121,7 @@ func TestAForceWhoseAnswerWasLostEndsNobodyElseWhenItIsRepeated(t *testing.T) {
 		waiting := a.Queues("other", 1)
 		next := b.Queues("x", 1)
 
-		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
+		admin := f.admin(f.Behind())
 		reply := f.Once(f.Verb("force"), lost)
 		f.Ends(lease) // for the time of one message both trust the lock
 		if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
@@ -136,7 +136,7 @@ func TestAForceWhoseAnswerWasLostEndsNobodyElseWhenItIsRepeated(t *testing.T) {
 			f.Errorf("its Unlock says %v", err)
 		}
 		f.Keeps(next.Gets())
-		forced, _, err := admin.Force(background, f.Keys("x"), lease.Token())
+		forced, _, err := f.admin(f.Beside()).Force(background, f.Keys("x"), lease.Token())
 		f.Must(err)
 		if forced {
 			f.Error("the repetition ended the successor's hold")

@@ -118,7 +118,7 @@ func TestReentryGoesOnWhileRenewalsAreLost(t *testing.T) {
 
 func TestTheDepthIsRightSoonAfterANestedCallGaveUpBeforeItsReplicasAnswered(t *testing.T) {
 	onBothKinds(t, func(f *faulty) {
-		u := f.Beside()
+		u := f.Patient()
 		outer := u.Locks("x")
 		depth := func() int {
 			state, err := u.Inspect(background, "x")
@@ -127,13 +127,13 @@ func TestTheDepthIsRightSoonAfterANestedCallGaveUpBeforeItsReplicasAnswered(t *t
 		}
 		ctx, cancel := context.WithCancel(outer.Context())
 		defer cancel()
-		nested := u.Asks(ctx, "x", fairlock.WithReplicas(1, time.Second))
+		nested := u.Asks(ctx, "x", fairlock.WithReplicas(1, 2500*time.Millisecond))
 		f.Until("the server counts the nested call", func() bool { return depth() == 2 })
 		cancel()
 		if err := nested.Fails(); !errors.Is(err, context.Canceled) {
 			f.Errorf("it says %v", err)
 		}
-		soon := 4 * time.Second // the answer comes in one, and the depth is told in another
+		soon := 6 * time.Second // the answer comes after 2.5 s, and the depth is told within a second more
 		world.UntilWithin(f, soon, "the server counts it no more", func() bool { return depth() == 1 })
 		f.Unlocks(outer)
 	})

@@ -31,7 +31,9 @@ func onOutOfReach(t *testing.T, test func(f *faulty, loses, finds func())) {
 
 func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHasIt(t *testing.T) {
 	onOutOfReach(t, func(f *faulty, loses, finds func()) {
-		a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
+		// The time of the loss is noted a tenth of the lease before the next one has the lock.
+		long := fairlock.WithLease(2 * world.CalmLease)
+		a, b := f.Behind(long), f.Beside(long)
 		lease := a.Locks("x")
 		lost := make(chan time.Time, 1)
 		context.AfterFunc(lease.Context(), func() { lost <- time.Now() })
@@ -85,11 +87,11 @@ func (f *faulty) reaches(lease *fairlock.Lease) (deadline time.Time) {
 
 func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T) {
 	f := newFaulty(t)
-	a := f.Behind(fairlock.WithLease(world.BriefLease))
-	lease := a.Locks("x")
+	a := f.Behind(fairlock.WithLease(world.CalmLease))
 	renewals := f.All(f.Verb("renew"), faultproxy.DropRequest())
 	// A leave is due, because a renewal might have been executed.
 	farewell := f.Once(f.Verb("leave"), faultproxy.Observe())
+	lease := a.Locks("x")
 	<-lease.Done()
 	f.Ends(lease)
 	farewell.WaitExecuted(f, 1, world.Patience)

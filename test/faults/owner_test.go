@@ -33,7 +33,7 @@ func TestAnOwnersSecondHoldWhoseAnswerWasLostIsHeldOnce(t *testing.T) {
 func TestAnOwnersSecondHoldExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		saga := fairlock.WithOwner("saga-7")
-		a, b := f.Beside(), f.Behind()
+		a, b := f.Beside(), f.Patient()
 		first := a.Locks("x", saga)
 		var second *world.Wait
 		execute := f.late(f.Verb("enter"), func() { second = b.Asks(background, "x", saga) })

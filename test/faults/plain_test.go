@@ -32,6 +32,7 @@ func TestAPlainLockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 func TestATryOfAPlainLockWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a := f.plain().Behind()
+		f.meet(a)
 		reply := f.Once(f.Verb("enter"), lost)
 		f.Within(world.Soon, "TryLock", func() {
 			lease, err := a.TryLock(background, "x")
@@ -62,7 +63,7 @@ func TestAReleaseOfAPlainLockWhoseAnswerWasLostIsCleanAndTheNextHasIt(t *testing
 func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		f.plain()
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}) // else it might ask again
+		a := f.Patient()
 		f.Unlocks(a.Locks("x"))
 		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
 		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
@@ -82,7 +83,7 @@ func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testi
 func TestAPlainWaiterWhoseTryGoesUnansweredDoesNotKeepTheNextFromTheLock(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		b := f.plain().Beside()
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		a := f.Patient()
 		lease := b.Locks("x")
 		tries := f.All(f.Verb("enter"), faultproxy.Observe())
 		first := a.WaitsPlainly("x")
@@ -101,7 +102,7 @@ func TestAPlainWaiterWhoseTryGoesUnansweredDoesNotKeepTheNextFromTheLock(t *test
 func TestAPlainWaiterWhoseTryGoesUnansweredIsPassedATurn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		b := f.plain().Beside()
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		a := f.Patient()
 		tries := f.All(f.Verb("enter"), faultproxy.Observe())
 		for range 100 { // a busy machine may be late to end a turn
 			lease := b.Locks("x")

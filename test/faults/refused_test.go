@@ -109,7 +109,7 @@ func TestAPermissionToPublishThatIsTakenAwayStopsNobody(t *testing.T) {
 	}
 	grant("&*")
 	as := &redis.Options{Addr: f.Addr, Username: "user", Password: "any"}
-	a, b := f.User(as), f.User(as, fairlock.WithLease(world.BriefLease))
+	a, b := f.User(as), f.User(as, fairlock.WithLease(world.CalmLease))
 	lease := a.Locks("x")
 	waits := []*world.Wait{a.Queues("x", 1), b.Queues("x", 2)}
 	f.Heard(2)

@@ -32,7 +32,7 @@ func TestAfterARestartWithoutDataTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t 
 
 func TestAfterARestartWithoutDataThoseWhoWaitForADeadHolderGetTheLockInOrder(t *testing.T) {
 	f := newFaulty(t)
-	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(4*time.Second))) // until ten are in line
+	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(8*time.Second))) // until ten are in line
 	waits, _ := f.tenWait(world.CalmLease)
 	f.Server.Kill()
 	f.Server.Restart()
@@ -197,9 +197,12 @@ func TestARecordWithoutAnEndEndsWithTheLastOfItsHolds(t *testing.T) {
 			}
 		}
 		rdb := server.Client(t)
-		holder, next := kind(rdb, quiet, fairlock.WithLease(1500*time.Millisecond)), kind(server.Client(t), quiet)
+		holder, next := kind(rdb, quiet, fairlock.WithLease(world.CalmLease)), kind(server.Client(t), quiet)
 		defer next.Close()
-		_, err := holder.Lock(t.Context(), "x")
+		first, err := next.Lock(t.Context(), "another") // its first contact shall not use up the lease
+		must(err)
+		must(first.Unlock(t.Context()))
+		_, err = holder.Lock(t.Context(), "x")
 		must(err)
 		must(holder.Close())
 		must(rdb.Persist(t.Context(), prefix+":lock:{x}").Err())

@@ -87,7 +87,7 @@ func (f *faulty) givesUp(lock lockCall, name string) {
 
 func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) {
 	f := newFaulty(t)
-	lasting, brief := fairlock.WithLease(30*time.Second), fairlock.WithLease(2*time.Second)
+	lasting, brief := fairlock.WithLease(30*time.Second), fairlock.WithLease(4*time.Second)
 	a, b, c := f.Beside(lasting), f.Beside(brief), f.Beside(brief)
 	long, short, fixed := a.Locks("long"), b.Locks("short"), c.Locks("fixed", fairlock.LeaseFor(4*time.Second))
 	ended := a.Locks("ended")

@@ -73,8 +73,10 @@ func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T
 func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
 	onEachKey(t, func(f *faulty, key, says string) {
 		calm := fairlock.WithLease(world.CalmLease)
-		lease := f.Beside(calm).Locks("x", fairlock.LeaseFor(world.CalmLease))
-		w := f.Beside(calm).Queues("x", 1)
+		waiter := f.Beside(calm)
+		f.meet(waiter)
+		lease := f.Beside(calm).Locks("x", fairlock.LeaseFor(keptLease))
+		w := waiter.Queues("x", 1)
 		f.Heard(1)
 		yields := f.Occupies(key)
 		f.Ends(lease)

@@ -94,7 +94,7 @@ func TestAStoppedHolderLearnsThatTheLockIsLostWhenItGoesOn(t *testing.T) {
 	machine.RLock()
 	defer machine.RUnlock()
 	s := newStage(t)
-	holder, next := s.worker("holder", time.Second), s.worker("next", usualLease)
+	holder, next := s.worker("holder", world.CalmLease), s.worker("next", usualLease)
 	held := holder.Lock("x", "holder")
 	before := held.Await(workers.Granted)
 	waits := next.Lock("x", "next")

@@ -103,7 +103,7 @@ func (h home) confirms(t *testing.T, l conformance.Locker, prefix string, homes 
 // lacks locks with more replicas than can confirm the lock. The call must give the lock back.
 func (h home) lacks(t *testing.T, l conformance.Locker, n int, says ...string) {
 	t.Helper()
-	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, 500*time.Millisecond))
+	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, time.Second))
 	if !errors.Is(err, fairlock.ErrNotReplicated) {
 		t.Fatalf("%d replicas: got %v", n, err)
 	}

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,13 @@ type User struct {
 func (f *Faulty) Behind(options ...fairlock.Option) *User {
 	f.Helper()
 	return f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 300 * time.Millisecond}, options...)
+}
+
+// Patient is Behind with a client that waits for replies. While a test holds a request back, the
+// client does not give the request up and ask again.
+func (f *Faulty) Patient(options ...fairlock.Option) *User {
+	f.Helper()
+	return f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: Patience}, options...)
 }
 
 // Beside returns a user that bypasses the proxy.
@@ -60,11 +68,13 @@ func (u *User) Queues(name string, n int, options ...fairlock.LockOption) *Wait 
 	return w
 }
 
-// WaitsPlainly returns a call that waits for a plain lock.
+// WaitsPlainly returns a call that was told that it waits. Nothing on the server shows who waits
+// for a plain lock.
 func (u *User) WaitsPlainly(name string, options ...fairlock.LockOption) *Wait {
 	u.f.Helper()
-	queued := make(chan struct{}, 1)
-	options = append(options, fairlock.OnQueued(func(int) { queued <- struct{}{} }))
+	queued := make(chan struct{})
+	told := sync.OnceFunc(func() { close(queued) })
+	options = append(options, fairlock.OnQueued(func(int) { told() }))
 	w := u.Asks(background, name, options...)
 	select {
 	case <-queued:
