@@ -51,7 +51,8 @@ func TestACallersContextMayUseTheLockerWhateverItIsAsked(t *testing.T) {
 			w.must(err)
 			w.refused(ctx, l)
 			w.must(w.reached(func() error { _, err := l.Inspect(ctx, "x"); return err }))
-			if names := w.lists(ctx, l); names != "x " && names != "" { // a node with a vote may be silent
+			// A node with a vote may be silent.
+			if names := w.lists(ctx, l); names != "x " && names != "" {
 				t.Errorf("%q", names)
 			}
 			_, err = l.Nodes(ctx)
@@ -60,7 +61,8 @@ func TestACallersContextMayUseTheLockerWhateverItIsAsked(t *testing.T) {
 			w.has(l, "x")
 			tries := 0
 			err = w.reached(func() error { tries++; return l.ForceUnlock(ctx, "x") })
-			if tries == 1 || !errors.Is(err, ErrNotHeld) { // else one that was not answered may have ended it
+			// One that was not answered may have ended it.
+			if tries == 1 || !errors.Is(err, ErrNotHeld) {
 				w.must(err)
 			}
 			w.is(w.reached(func() error { return l.Evict(ctx, "x", "nobody") }), ErrNotWaiting)

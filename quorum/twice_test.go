@@ -93,8 +93,8 @@ func TestTwoAddressesOfOneServerAreRefusedAsNoFaultOfTheCallAndNothingIsWritten(
 		_, err := l.TryLock(w.Context(), "x")
 		w.saysTwice("TryLock", err)
 		w.until("a look finds it out", func() bool {
-			if _, err = l.Inspect(w.Context(), "x"); err == nil { // it goes on without a node that is silent
-				l = misnamed()
+			if _, err = l.Inspect(w.Context(), "x"); err == nil {
+				l = misnamed() // it goes on without the node, which was silent
 			}
 			return err != nil
 		})

@@ -133,7 +133,7 @@ func TestTheDepthIsRightSoonAfterANestedCallGaveUpBeforeItsReplicasAnswered(t *t
 		if err := nested.Fails(); !errors.Is(err, context.Canceled) {
 			f.Errorf("it says %v", err)
 		}
-		soon := 6 * time.Second // the answer comes after 2.5 s, and the depth is told within a second more
+		soon := 6 * time.Second // the answer takes 2.5 s, and the depth is told in a second more
 		world.UntilWithin(f, soon, "the server counts it no more", func() bool { return depth() == 1 })
 		f.Unlocks(outer)
 	})
