@@ -351,6 +351,8 @@ func TestAnAnswerThatNobodyHasTheLockLetsTheFirstInLineTry(t *testing.T) {
 			defer l.quit(w, c, nil)
 		}
 		synctest.Wait()
+		<-first.may // the subscription is there
+		time.Sleep(time.Second)
 		if len(first.may) != 0 {
 			t.Fatal("it may try while the lock is held")
 		}
