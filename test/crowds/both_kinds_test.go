@@ -324,9 +324,9 @@ func TestTheHolderOfAFairOrPlainLockLearnsThatItIsLostWhileTheServerIsDeadAndLat
 
 func TestCallsOfAFairOrPlainLockFailOnADeadServerAndWaitsEndWithTheirContext(t *testing.T) {
 	onEachKind(t, nil, func(s *site) {
-		a, endA := s.locker(time.Second)
+		a, endA := s.locker(world.CalmLease)
 		defer endA()
-		b, endB := s.locker(time.Second)
+		b, endB := s.locker(world.CalmLease)
 		defer endB()
 		held, err := a.Lock(context.Background(), "x")
 		s.must(err)
