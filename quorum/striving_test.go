@@ -238,6 +238,7 @@ func TestAVoteOfWhichAMessageToldIsMoreThanAClaimThoughAnOlderAnswerComesAfterIt
 		}
 		h.asksItself(l, 0)
 		h.on(l, 2, enterScript, 0, 0).late = silence - 50*time.Millisecond
+		h.on(l, 2, renewScript, 0, time.Millisecond) // else a renewal goes out and a vote comes at one instant
 		lease := h.has(l, "x")
 		if err := lease.Extend(h.Context(), 30*time.Second); err != nil {
 			h.Fatal(err)
