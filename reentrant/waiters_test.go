@@ -348,19 +348,21 @@ func TestAnAnswerThatNobodyHasTheLockLetsTheFirstInLineTry(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.stand(w, c)
-			defer l.quit(w, c, nil)
 		}
+		w := l.waitersOf("x")
 		synctest.Wait()
 		<-first.may // the subscription is there
 		time.Sleep(time.Second)
 		if len(first.may) != 0 {
 			t.Fatal("it may try while the lock is held")
 		}
-		l.refused(l.waitersOf("x"), &HeldError{})
+		l.refused(w, &HeldError{})
 		time.Sleep(10 * time.Millisecond)
 		if len(first.may) != 1 || len(hears.may) != 0 {
 			t.Errorf("first in line: %d, behind: %d", len(first.may), len(hears.may))
 		}
+		l.quit(w, first, nil)
+		l.quit(w, hears, nil)
 	})
 }
 
