@@ -48,10 +48,12 @@ func (w *world) turns(f func(), within time.Duration, lockers ...*Locker) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	began := time.Now()
-	t.passes(few, patience)
+	if !t.passes(few, patience) {
+		w.Fatal("nobody takes turns")
+	}
 	pace := time.Since(began) / few
 	f()
-	within = max(within, min(3*enough*pace, patience))
+	within = max(within, min(3*enough*pace, 3*within))
 	if !t.passes(enough, within) {
 		w.Errorf("less than %d turns in %v", enough, within)
 	}

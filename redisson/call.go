@@ -328,7 +328,7 @@ func (l *Locker) keep(c *call, a answer, sent time.Time) (*engine.Turn, error) {
 		return nil, engine.LostTo(rules.Expired) // the call does not end here: it leaves
 	}
 	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
-		at.failing.Over()
+		at.answered()
 	}
 	l.end(c)
 	return l.core.Keep(

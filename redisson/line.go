@@ -24,6 +24,7 @@ type line struct {
 	forget  func()         // ends the subscription of a plain lock
 	looking time.Time      // when the last refresh went out; zero: it is answered, or has failed
 	failing engine.Failing // the requests of any call in it
+	failed  *call          // whose own request failed last; nil: one was answered since
 	seen    view           // by the last refresh that was answered
 	when    time.Time      // that was; zero: none was
 }
@@ -129,7 +130,14 @@ func (l *Locker) failed(c *call, why error) {
 	c.failure = why
 	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
 		at.failing.Note(l.core, c.Name, why)
+		at.failed = c
 	}
+}
+
+// answered notes that a request of a call in the line was answered. Locker.mu must be held.
+func (at *line) answered() {
+	at.failing.Over()
+	at.failed = nil
 }
 
 // lastFailure is why the last request for the lock of a call failed, if it did: its own, or one for
@@ -144,7 +152,7 @@ func (l *Locker) lastFailure(c *call) error {
 // due sets the alarm for the end of the lock that an answer tells: nobody tells that a holder died.
 // l.mu must be held.
 func (l *Locker) due(at *line, a answer) {
-	at.failing.Over()
+	at.answered()
 	if a.left > 0 {
 		at.alarm.By(time.Now().Add(a.left + rules.AfterEnd))
 	}

@@ -2,6 +2,7 @@ package redisson
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/redact"
@@ -38,8 +39,8 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
 	}
-	if seen.next == "" && len(seen.missing) == 0 { // else the requests of those may fail
-		at.failing.Over()
+	if !slices.Contains(at.calls, at.failed) { // else that one asks again, and may fail again
+		at.answered()
 	}
 	at.seen, at.when = seen, time.Now()
 	for _, owner := range append(seen.missing, seen.next) {

@@ -12,10 +12,13 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
+// unrefreshed has a waiter know for 20 s only what its own requests were told.
+var unrefreshed = WithWaiterTimeout(time.Minute)
+
 func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
 	onBothAtOnce(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			lease, l := w.has(locker(), "x"), locker()
+			lease, l := w.has(locker(unrefreshed), "x"), locker(unrefreshed)
 			w.unlock(w.has(l, "y")) // the first contact takes its time
 			_, err := l.Lock(w.Context(), "x", WaitAtMost(2500*time.Millisecond))
 			w.is(err, ErrHeld)
@@ -83,10 +86,10 @@ func TestWhoGivesUpAfterAWaitIsToldOfThePresentHolder(t *testing.T) {
 
 func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
 	onBothAtOnce(t, func(w *world) {
-		lease := w.has(w.fair(), "x")
+		lease := w.has(w.fair(unrefreshed), "x")
 		proxy := faultproxy.New(w, w.addr)
 		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-		l := New(rdb)
+		l := New(rdb, unrefreshed)
 		w.unlock(w.has(l, "y")) // the server has the scripts now
 		lost := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("EVALSHA"), Times: 1, Action: faultproxy.SwallowReply()})
 		_, err := l.Lock(w.Context(), "x", WaitAtMost(3*time.Second))
@@ -104,7 +107,7 @@ func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
 func TestARefusalSaysHowManyWait(t *testing.T) {
 	onBothAtOnce(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			a, b := locker(), locker()
+			a, b := locker(unrefreshed), locker(unrefreshed)
 			lease := w.has(a, "x")
 			queued := make(chan struct{})
 			next := w.asks(w.Context(), b, "x", OnQueued(func(int) { close(queued) }))

@@ -233,8 +233,7 @@ func TestANewQuorumIsToldSoOnlyIfItsUserSaysSo(t *testing.T) {
 	if strings.Count(text, "  grants") != 3 {
 		t.Error(text)
 	}
-	p, _ := q.finished("run", "--wait", "0", "--longest-lease", "2m", "--lease", "2m", "x", "--", "true")
-	p.ends(0) // else after 2 minutes
+	q.finished(0, "run", "--wait", "0", "--longest-lease", "2m", "--lease", "2m", "x", "--", "true") // at once
 	q.launch("run", "x", "--", "true").ends(exit.Unavailable)
 	if text := q.prints(0, "quorum", "init", "--new", "--longest-lease", "2m"); !strings.Contains(text, "nothing to tell") {
 		t.Error(text)

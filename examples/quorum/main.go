@@ -25,8 +25,8 @@ const (
 	// leaseTime is the longest time until a backup takes over from an active instance that has
 	// died.
 	leaseTime = 2 * time.Second
-	// longestLease is how long a server that has forgotten everything grants nothing. Less than 6 s
-	// would not be less: a quarantine is 3 s and a claim at least.
+	// longestLease is how long a server that has forgotten everything grants nothing. With 3 s
+	// it would be as long: a quarantine is no shorter than 3 s and a claim, which is 3 s then, too.
 	longestLease = 6 * time.Second
 )
 

@@ -86,3 +86,34 @@ func (b *bubble) logsRefusals(l fairlock.Interface, seen *written.Text) {
 		b.Error(err)
 	}
 }
+
+// As of a server that is full: it keeps places, and gives nobody the lock.
+func TestAWaiterInRedissonsLineWhoseRequestsAreRefusedIsLoggedThoughItsPlaceIsKept(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		var seen written.Text
+		l, _ := onNetwork(b, b.mini, func(rdb redis.UniversalClient, _ ...fairlock.Option) *redisson.Locker {
+			return redisson.New(rdb, redisson.WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
+		})
+		if _, err := l.Lock(b.Context(), "x", fairlock.LeaseFor(time.Second)); err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(b.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = l.Lock(ctx, "x") })
+		time.Sleep(100 * time.Millisecond)
+		b.mini.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+			asks := strings.HasPrefix(cmd, "EVAL") && args[1] == "4" // keys
+			if asks {
+				c.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
+			}
+			return asks
+		})
+		time.Sleep(20 * time.Second)
+		if n := strings.Count(seen.String(), "requests for a lock fail"); n != 1 {
+			b.Errorf("%d lines: %s", n, seen.String())
+		}
+		b.mini.Server().SetPreHook(nil)
+		cancel()
+		all.Wait()
+	})
+}

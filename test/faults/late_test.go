@@ -133,11 +133,11 @@ func TestALockExecutedAfterItsCallerGaveUpDoesNotStandInLine(t *testing.T) {
 
 func TestALockExecutedAfterItsLockerWasClosedHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		// Close waits until the client gives up the request that is held.
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 3 * time.Second})
+		const silence = 3 * time.Second // Close waits until the client gives up the request that is held
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: silence})
 		var w *world.Wait
 		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
-		f.left(func() { f.Within(world.Patience, "Close", func() { f.Must(a.Close()) }) })
+		f.left(func() { f.Within(silence+world.Soon, "Close", func() { f.Must(a.Close()) }) })
 		if err := w.Fails(); !errors.Is(err, fairlock.ErrClosed) {
 			f.Errorf("%v", err)
 		}

@@ -72,16 +72,13 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 
 	const told = 2400 * time.Millisecond // to be asked for, or to outlast a claim, would take longer
 	var worst time.Duration
-	untold := 0
+	stood := f.stalls()
 	var served []*world.Wait
 	pending := slices.Clone(waits)
 	for free := time.Now(); len(pending) > 0; free = time.Now() {
 		f.Unlocks(lease)
 		next := f.any(pending)
-		took := next.At.Sub(free)
-		if worst = max(worst, took); took > told {
-			untold++
-		}
+		worst = max(worst, next.At.Sub(free)-stood())
 		lease = next.Gets()
 		served = append(served, next)
 		pending = slices.DeleteFunc(pending, func(w *world.Wait) bool { return w == next })
@@ -100,8 +97,8 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 		}
 	}
 	t.Logf("%d connections cut; the longest hand-over took %v; nobody was served more than %d turns late", cut, worst, overtaken)
-	if untold > 2 { // a busy machine may stand still now and then
-		t.Errorf("%d hand-overs took more than %v, and up to %v", untold, told, worst)
+	if worst > told {
+		t.Errorf("a hand-over took %v", worst)
 	}
 	if cut == 0 {
 		t.Error("that shows nothing")

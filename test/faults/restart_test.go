@@ -36,6 +36,7 @@ func TestAfterARestartWithoutDataThoseWhoWaitForADeadHolderGetTheLockInOrder(t *
 	waits, _ := f.tenWait(world.CalmLease)
 	f.Server.Kill()
 	f.Server.Restart()
+	waits[0].Gets()
 	f.Served(waits...)
 	f.nobody("x")
 }
