@@ -155,7 +155,8 @@ var (
 	ErrQueueFull = engine.ErrQueueFull
 	// ErrLost: the lock was held and can no longer be trusted. Somebody else may have it.
 	ErrLost = engine.ErrLost
-	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil.
+	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil. Of
+	// ForceUnlock: nobody has the lock.
 	ErrNotHeld = engine.ErrNotHeld
 	// ErrEvicted: somebody took the waiting call out of the line.
 	ErrEvicted = engine.ErrEvicted
@@ -164,7 +165,7 @@ var (
 	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back, unless the
 	// call was nested.
 	ErrNotReplicated = engine.ErrNotReplicated
-	// ErrClosed: the Locker was closed.
+	// ErrClosed: the Locker was closed, or its Shutdown has begun.
 	ErrClosed = engine.ErrClosed
 	// ErrInvalid: a name or an option that makes no sense. Nothing was sent. If another kind of lock
 	// or client could do it, the error matches errors.ErrUnsupported, too.
@@ -231,7 +232,7 @@ func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already. The
 // waiters of a killed process may be counted for another 15 s. Up to 64 calls that had the lock
-// from another call of their process may be counted for about half a second.
+// from another call of their process may be counted for about half a second. n is 1 or more.
 func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
 // WithOwner names the owner, in at most 256 bytes. All calls that name the same owner share the
@@ -249,19 +250,21 @@ func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
 // WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock,
-// in the same round trip (WAIT). If fewer confirm within the timeout, the lock is given back and
-// the error is ErrNotReplicated. This narrows what a failover can lose, and no more: a replica that
-// did not confirm may be promoted. A nested call takes a round trip for it; if it fails, the outer
-// hold remains. The timeout must be shorter than the client's read timeout.
+// in the same round trip (WAIT), or in one more if the call had to wait. If fewer confirm within
+// the timeout, the lock is given back and the error is ErrNotReplicated. This narrows what a
+// failover can lose, and no more: a replica that did not confirm may be promoted. A nested call
+// takes a round trip for it; if it fails, the outer hold remains. The timeout must be shorter than
+// the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return engine.WithReplicas(n, timeout)
 }
 
 // WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
-// they have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the
-// timeout, the lock is given back and the error is ErrNotReplicated. n = 0 is for a server without
-// replicas: a crash and restart of that server then forgets no lock acquired so. A nested call
-// takes a round trip for it; if it fails, the outer hold remains.
+// they have the lock on disk, in the same round trip (WAITAOF), or in one more if the call had to
+// wait. If that takes longer than the timeout, the lock is given back and the error is
+// ErrNotReplicated. n = 0 is for a server without replicas: a crash and restart of that server then
+// forgets no lock acquired so. A nested call takes a round trip for it; if it fails, the outer hold
+// remains.
 //
 // The server needs appendonly yes, and must be Redis or Valkey 7.2 or later; on an older server the
 // error is errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The
