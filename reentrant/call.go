@@ -281,10 +281,10 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
 	requests, sent := new(engine.Requests), time.Now()
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: sent}
-	l.mu.Lock()
-	known := l.memory.Recall(c.Keys.Record(), sent)
-	l.known[t.ticket.Counter] = t
-	l.mu.Unlock()
+	known, ok := l.enrol(c, t)
+	if !ok {
+		return outcome{err: engine.ErrClosed}
+	}
 	requests.Sent()
 	returned := false
 	defer func() {
@@ -339,6 +339,18 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	default:
 		return outcome{err: errors.New("the server says that this call has left already")}
 	}
+}
+
+// enrol notes that a ticket is tried, and returns what is known of the lock. It is not ok if the
+// Locker was closed since the call looked: Close may have returned, and waits for no such try.
+func (l *Locker) enrol(c *call, t *try) (known rules.Known, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isClosed(c.away) {
+		return known, false
+	}
+	l.known[t.ticket.Counter] = t
+	return l.memory.Recall(c.Keys.Record(), t.Began), true
 }
 
 // ended forgets a ticket whose try has ended. If the server may have something of the ticket, the

@@ -337,6 +337,29 @@ func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 	})
 }
 
+func TestACallThatMeetsCloseSendsNothingOnceItHasReturned(t *testing.T) {
+	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		released(t, holding(t, l, "x")) // makes contact
+		synctest.Wait()
+		c := l.newcomer(t, "x")
+		if held, err := l.refuse(c); held != nil || err != nil {
+			t.Fatal(held, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		before := mini.CommandCount()
+		if o := l.try(t.Context(), c); !errors.Is(o.err, ErrClosed) {
+			t.Errorf("%+v", o)
+		}
+		synctest.Wait()
+		if sent := mini.CommandCount() - before; sent != 0 {
+			t.Errorf("it sent %d commands", sent)
+		}
+	})
+}
+
 // As a try that frees the lock does, and does not get it.
 func TestAnAnswerThatNobodyHasTheLockLetsTheFirstInLineTry(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
