@@ -73,8 +73,8 @@ func (h *hushed) darken(i int) {
 	h.dark[i] = true
 }
 
-// dials waits for go-redis, which dials on though its client is closed: for some seconds, or for half
-// a minute if a node is dark.
+// dials waits for go-redis, which dials on though its client is closed. That lasts for some seconds,
+// or for half a minute if a node is dark.
 func (h *hushed) dials() {
 	limit := 5 * time.Second
 	if slices.Contains(h.dark, true) {

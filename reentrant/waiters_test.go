@@ -364,17 +364,11 @@ func TestACallThatMeetsCloseSendsNothingOnceItHasReturned(t *testing.T) {
 func TestAnAnswerThatNobodyHasTheLockLetsTheFirstInLineTry(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
-		first, hears := l.newcomer(t, "x"), l.newcomer(t, "x")
-		for _, c := range []*call{first, hears} {
-			w, err := l.join(c, &HeldError{Owner: "other", Remaining: 30 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.stand(w, c)
-		}
+		first, hears := l.stuck(t, "x"), l.stuck(t, "x")
 		w := l.waitersOf("x")
-		synctest.Wait()
-		<-first.may // the subscription is there
+		l.refused(w, &HeldError{Owner: "other", Remaining: 30 * time.Second})
+		time.Sleep(10 * time.Millisecond)
+		<-first.may // the subscription is there, and what stuck was told is over
 		time.Sleep(time.Second)
 		if len(first.may) != 0 {
 			t.Fatal("it may try while the lock is held")
