@@ -45,11 +45,11 @@ func (r *minutes) finish() {
 	r.write()
 }
 
-// each is the outages of each seat.
+// each is the outages of each seat. A node that stood still because the machine is busy counts too.
 func (r *minutes) each(after func(*trouble) time.Duration) map[int][]*trouble {
-	all := make(map[int][]*trouble)
+	all, troubles := make(map[int][]*trouble), slices.Concat(r.troubles, r.slow)
 	for _, m := range r.seats {
-		all[m.number] = outages(m.number, r.troubles, r.need(), len(r.nodes), after)
+		all[m.number] = outages(m.number, troubles, r.need(), len(r.nodes), after)
 	}
 	return all
 }
@@ -88,7 +88,7 @@ func (r *minutes) judge() {
 	r.must("failed force, evict", h.failed(inOrder(held)), "")
 	r.must("tokens out of order", disorder(all), "")
 	wrong, judged := overtaken(safe, waiting)
-	r.must("overtaken", wrong, fmt.Sprintf("of %d that waited while a majority could be reached all the time", judged))
+	r.must("overtaken", wrong, fmt.Sprintf("of %d that waited while a majority could be reached all the time; nodes slow %d times", judged, len(r.slow)))
 	r.must("lost waiters", r.forgotten(h), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	wrong, longest := idle(safe, waiting, r.harmed())
 	r.must("standing still", wrong, fmt.Sprintf("a free lock with somebody in reach %v at most", longest.Round(time.Millisecond)))

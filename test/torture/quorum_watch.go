@@ -16,8 +16,9 @@ type watch struct {
 	end     chan struct{}
 	looking sync.WaitGroup
 
-	mu   sync.Mutex // guards seen
+	mu   sync.Mutex // guards what follows
 	seen map[sight][]stretch
+	slow []*trouble // when a node took long to answer
 }
 
 // sight is a ticket at a node: in line, or with the node's vote.
@@ -29,6 +30,10 @@ type sight struct {
 
 // looks is the time between two looks at a node.
 const looks = 100 * time.Millisecond
+
+// tardy is for how long a look may take. On a busy machine a node may stand still for longer, and
+// clients take it for away soon after.
+const tardy = 100 * time.Millisecond
 
 func watchNodes(nodes []*node) *watch {
 	w := &watch{end: make(chan struct{}), seen: make(map[sight][]stretch)}
@@ -60,12 +65,16 @@ func (w *watch) look(node int, rdb *redis.Client, lock string) {
 	line := pipe.ZRange(ctx, voteKey("queue", lock), 0, -1)
 	holder := pipe.HGet(ctx, voteKey("lock", lock), "ticket")
 	_, _ = pipe.Exec(ctx) // each command has its own answer
+	answered := now()
 	tickets := line.Val()
 	if ticket := holder.Val(); ticket != "" {
 		tickets = append(tickets, ticket)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if answered-at > int64(tardy) {
+		w.slow = append(w.slow, &trouble{Kind: "slow", Seat: everybody, Node: node, From: at, To: answered})
+	}
 	for _, ticket := range tickets {
 		w.saw(sight{node, lock, ticket}, at)
 	}
