@@ -51,14 +51,15 @@ type Hold struct {
 }
 
 // Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
-// that the ticket asked for; fixed says that this lease is not renewed.
+// that the ticket asked for; fixed says that this lease is not renewed. The term is longer than the
+// lease if the server's clock was set back before it told the grant.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 	tokenEnds := t.Ends.Add(lua.TokenTTL - t.Span)
-	h := Hold{Asked: asked, Longest: asked, AskedEnds: t.Ends.Add(asked - t.Span), Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, TokenEnds: tokenEnds, Began: now}
+	h := Hold{Asked: asked, Longest: asked, AskedEnds: t.Ends.Add(asked - t.Span), Beyond: t.Span > asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, TokenEnds: tokenEnds, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
-		h.RenewAt = t.Ends.Add(renewedAfter(t.Span) - t.Span)
+		h.RenewAt = t.Ends.Add(renewedAfter(min(t.Span, asked)) - t.Span)
 	case h.Claimed(): // a fixed lease is confirmed before anybody has it
 		h.RenewAt = now
 	}

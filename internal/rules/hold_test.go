@@ -45,6 +45,8 @@ func TestAHoldIsRenewedAfterAThirdOfWhatItsRecordWasWrittenForAndAFixedOneConfir
 		{"a long lease", time.Hour, time.Hour, false, 50 * time.Second},
 		{"a fixed lease", lease, lease, true, -1},
 		{"a claim of a fixed lease", claim, lease, true, 0},
+		{"a lease that a clock made longer", time.Hour, lease, false, 10 * time.Second},
+		{"a fixed one that a clock made longer", time.Hour, lease, true, -1},
 	} {
 		h := Begin(Term{c.span, t0.Add(c.span)}, c.asked, c.fixed, t0)
 		if got := after(h.RenewAt); got != c.renews {
@@ -52,6 +54,9 @@ func TestAHoldIsRenewedAfterAThirdOfWhatItsRecordWasWrittenForAndAFixedOneConfir
 		}
 		if got, want := after(h.TrustEnds), c.span-Margin(c.span); got != want {
 			t.Errorf("%s: trusted for %v, want %v", c.what, got, want)
+		}
+		if long := h.ForRenewal(t0) > c.asked; long != (c.span > c.asked) {
+			t.Errorf("%s: a renewal asks for %v", c.what, h.ForRenewal(t0))
 		}
 	}
 }

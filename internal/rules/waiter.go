@@ -100,7 +100,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s ClockPair, now time.Tim
 
 // granted takes in the grant in an answer. sent is when the answered request was sent.
 func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
-	span := w.Lease
+	span := max(w.Lease, g.Remaining) // it is more if the server's clock was set back meanwhile
 	if claim := w.Claim(); g.Remaining <= claim {
 		span = claim
 	}
