@@ -316,13 +316,21 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
 	settled := false
 	defer func() { // also if a hook of the client's ends the goroutine
-		if !settled {
-			var backoff engine.Backoff
-			own := context.WithoutCancel(ctx)
-			l.core.Repeat(func() bool { return l.tried(own, l.core.Server, a) }, func() { _ = backoff.Wait(own) })
+		if settled {
+			return
 		}
+		var backoff engine.Backoff
+		own := context.WithoutCancel(ctx)
+		last := server.Over() // then the caller gives up in no time, and wants no second request
+		l.core.Repeat(func() bool {
+			if last {
+				last = false
+				return false
+			}
+			return l.tried(own, l.core.Server, a)
+		}, func() { _ = backoff.Wait(own) })
 	}()
-	settled = l.tried(ctx, server, a) || server.Over() // no second request for a caller who gives up
+	settled = l.tried(ctx, server, a)
 }
 
 // tried sends a request of a try and reports whether that settled the call. A request that is cut

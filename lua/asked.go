@@ -90,6 +90,25 @@ type until struct {
 // Deadline is a fixed time.
 func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
+// timeless is a context without its deadline.
+type timeless struct{ context.Context }
+
+func (timeless) Deadline() (at time.Time, ends bool) { return at, false }
+
+// Bounded returns Asked of ctx with an end at that time, for that cause. context.WithDeadlineCause
+// would set no timer if the deadline of ctx comes first, and a context of the user's own type may
+// be done long after its deadline, or never.
+func Bounded(
+	ctx context.Context, at time.Time, cause error,
+) (bounded context.Context, cancel context.CancelFunc) {
+	a := askedOf(ctx)
+	if !a.ends || !a.at.Before(at) {
+		return context.WithDeadlineCause(&a, at, cause)
+	}
+	bounded, cancel = context.WithDeadlineCause(timeless{&a}, at, cause)
+	return until{bounded, a.at}, cancel
+}
+
 // OwnContext returns a context with the values and the deadline of ctx that ends by end alone. For
 // another goroutine: ctx may be the user's, and panic where nobody recovers. The deadline is for
 // reads and writes, without a timer, which could go off before that of ctx.

@@ -36,7 +36,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	}
 	if wait > 0 {
 		start := time.Now()
-		bounded, cancel := context.WithTimeoutCause(lua.Asked(ctx), wait, context.DeadlineExceeded)
+		bounded, cancel := lua.Bounded(ctx, start.Add(wait), context.DeadlineExceeded)
 		defer cancel()
 		err := c.Contact(bounded, keys, 0)
 		if err != nil && bounded.Err() != nil && !HasEnded(ctx) {
@@ -116,7 +116,7 @@ func (c *Core) Ask(ctx context.Context, args ...any) error {
 // briefly returns what f returns, or nil if that takes longer than a try insists: calls for the
 // locks of other nodes wait for the look that f is part of.
 func (c *Core) briefly(ctx context.Context, f func(context.Context) error) error {
-	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
+	brief, cancel := lua.Bounded(ctx, time.Now().Add(rules.InsistFor), context.DeadlineExceeded)
 	defer cancel()
 	var err error
 	if e := c.Await(brief, func(ctx context.Context) { err = f(ctx) }); errors.Is(e, lua.ErrCutShort) {

@@ -95,7 +95,7 @@ func bounded(ctx context.Context, r Request, f func(context.Context) error) erro
 		wait = rules.InsistFor + r.Replicas.Within
 	}
 	start := time.Now()
-	short, cancel := context.WithTimeoutCause(lua.Asked(ctx), wait, context.DeadlineExceeded)
+	short, cancel := lua.Bounded(ctx, start.Add(wait), context.DeadlineExceeded)
 	defer cancel()
 	err := f(short)
 	switch {

@@ -102,7 +102,7 @@ func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.
 func (c *Core) Until(
 	ctx context.Context, at time.Time, cause error, acquire func(context.Context) (*Turn, error),
 ) (turn *Turn, err error) {
-	bounded, cancel := context.WithDeadlineCause(lua.Asked(ctx), at, cause)
+	bounded, cancel := lua.Bounded(ctx, at, cause)
 	returned := false
 	defer func() {
 		if turn != nil && !returned {

@@ -132,6 +132,37 @@ var oddContextTests = []test{
 			w.Unlock(w.Lock(a, "x"))
 		}
 	}},
+	{"a call whose context is not done though its deadline has passed ends in its own time", func(w *World) {
+		h := &stuckHook{stuck: make(chan struct{})}
+		a := w.hookedLocker(h)
+		ctx := overdue{w.Context()}
+		tries := func(what string) {
+			w.bears(what, func() {
+				if lease, err := a.TryLock(ctx, "x"); err == nil {
+					w.Unlock(lease)
+				}
+			})
+		}
+		tries("the first TryLock")
+		outer := w.Lock(a, "z") // contact is made
+		tries("a TryLock")
+		held := w.Lock(w.Locker(), "x")
+		for _, names := range [][]string{{"x"}, {"x", "y"}} {
+			w.bears("a Lock of so long", func() {
+				_, err := a.LockAll(ctx, names, fairlock.WaitAtMost(50*time.Millisecond))
+				w.That(err != nil, "%v: there are two holders", names)
+			})
+		}
+		w.Unlock(held)
+		stays := func() {}
+		h.next.Store(&stays)
+		w.bears("a nested Lock of so long", func() {
+			_, err := a.Lock(overdue{outer.Context()}, "z", fairlock.LeaseFor(3*w.Lease), fairlock.WaitAtMost(50*time.Millisecond))
+			w.Is(err, context.DeadlineExceeded)
+		})
+		close(h.stuck)
+		w.Unlock(outer)
+	}},
 	{"a Shutdown whose time is over says so as any call does", func(w *World) {
 		a := w.Locker()
 		lease := w.Lock(a, "x")
@@ -245,3 +276,8 @@ func (h *stuckHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h *stuckHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
+
+// overdue is a context that is not done though its deadline has passed.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }

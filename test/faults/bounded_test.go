@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
@@ -187,6 +189,44 @@ func TestATryThatItsContextEndsSaysWhyItsRequestFailed(t *testing.T) {
 			f.Errorf("%v", err)
 		}
 		lost.Remove()
+		f.Until("it has left", func() bool { return f.Holder("x") == 0 })
+		f.nobody("x")
+	})
+}
+
+// overdue is a context that is not done after its deadline.
+type overdue struct {
+	context.Context
+	at time.Time
+}
+
+func (o overdue) Deadline() (time.Time, bool) { return o.at, true }
+
+func TestATryWhoseContextIsNotDoneAfterItsDeadlineEndsAllTheSame(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+		f.Unlocks(a.Locks("x"))
+		enter := f.All(f.Verb("enter"), faultproxy.HoldRequest())
+		never, cancel := context.WithCancel(background)
+		defer cancel()
+		tried := make(chan error, 1)
+		go func() {
+			_, err := a.TryLock(overdue{never, time.Now().Add(50 * time.Millisecond)}, "x")
+			tried <- err
+		}()
+		select {
+		case err := <-tried:
+			if err == nil {
+				f.Errorf("it has the lock, and no answer came")
+			}
+		case <-time.After(world.Patience):
+			f.Errorf("it does not end")
+			cancel()
+			<-tried
+		}
+		enter.Remove()
+		enter.Release()
+		enter.WaitExecuted(f, enter.Hits(), world.Patience)
 		f.Until("it has left", func() bool { return f.Holder("x") == 0 })
 		f.nobody("x")
 	})
