@@ -106,7 +106,7 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 // outcome takes in what came of a release, and reports whether that is the outcome.
 func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began time.Time) bool {
 	goesOn := isGoesOn(err)
-	stop := err != nil && c.enough(began, err)
+	stop := err != nil && c.enough(began)
 	if goesOn && !stop && !rules.Passed(h.Term.Ends, time.Now()) {
 		return false
 	}
@@ -190,22 +190,21 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}
-		if err == nil || !rules.Retryable(err) || c.enough(began, err) || c.pause(ctx, &backoff) != nil {
+		if err == nil || !rules.Retryable(err) || c.enough(began) || c.pause(ctx, &backoff) != nil {
 			return
 		}
 	}
 }
 
-// lastWords is for how long a closed Locker repeats a release or a leave that the server answers it
-// cannot do now, and waits for a release that goes on. The move of a slot is over in no time, and
-// shall leave no lock held. A request that is not answered at all is not repeated.
+// lastWords is for how long a closed Locker repeats a release or a leave, and waits for a release
+// that goes on. A connection that died, a pool that is full and a slot that moves are over in no
+// time, and shall leave no lock held. A server that says nothing shall not keep a Close for long.
 const lastWords = time.Second
 
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when
-// the request was first sent, err how it failed.
-func (c *Core) enough(began time.Time, err error) bool {
-	repeats := lua.Answered(err) || isGoesOn(err)
+// the request was first sent.
+func (c *Core) enough(began time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)
+	return c.closed && min(time.Since(c.ended), time.Since(began)) > lastWords
 }

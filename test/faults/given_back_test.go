@@ -4,7 +4,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -60,4 +63,20 @@ func TestALockThatIsGivenBackAfterCloseIsFreeThoughTheServerForgotTheScripts(t *
 	}
 	f.Until("it is given back", func() bool { return f.Holder("x") == 0 })
 	f.nobody("x")
+}
+
+func TestAnUnlockAfterCloseOutlivesAConnectionThatDied(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		u := f.User(&redis.Options{Addr: f.Proxy.Addr(), MaxRetries: -1})
+		lease := u.Locks("x")
+		f.Must(u.Close())
+		dropped := f.Once(f.Verb("leave"), faultproxy.DropRequest())
+		if err := lease.Unlock(background); err != nil {
+			f.Errorf("Unlock says %v", err)
+		}
+		if dropped.Hits() != 1 {
+			f.Errorf("%d leaves were lost", dropped.Hits())
+		}
+		f.nobody("x")
+	})
 }
