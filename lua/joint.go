@@ -80,7 +80,7 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 	joins, sends := c.join(request)
 	switch {
 	case !joins:
-		return j.server.rdb.Process(ctx, request)
+		return process(ctx, j.server.rdb, request)
 	case sends:
 		j.send(ctx)
 	default:
@@ -89,7 +89,7 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 	if err := request.Err(); err == nil || !elsewhere(err) || j.server.cluster == nil {
 		return err
 	}
-	return j.server.rdb.Process(ctx, request)
+	return process(ctx, j.server.rdb, request)
 }
 
 // send sends all requests once there are no more to come. A hook of the client's may end the

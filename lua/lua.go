@@ -226,7 +226,7 @@ type sender interface {
 type direct struct{ redis.UniversalClient }
 
 func (d direct) process(ctx context.Context, p *prompt, cmd redis.Cmder) error {
-	return d.Process(p.or(ctx), cmd)
+	return process(p.or(ctx), d.UniversalClient, cmd)
 }
 
 func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {

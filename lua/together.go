@@ -41,7 +41,7 @@ func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) 
 		soon = time.Now().Add(patience)
 	}
 	if t.apart || !lasts(ctx) && !p.outlasts(soon) {
-		return t.rdb.Process(p.or(ctx), request)
+		return process(p.or(ctx), t.rdb, request)
 	}
 	if err := ctx.Err(); err != nil {
 		request.SetErr(err)
@@ -54,7 +54,7 @@ func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) 
 	}
 	defer t.end(kind)
 	if b == nil {
-		return t.rdb.Process(p.or(ctx), request)
+		return process(p.or(ctx), t.rdb, request)
 	}
 	defer close(b.Answered)
 	all := t.gather(kind, b)
@@ -122,10 +122,19 @@ func (t *together) end(kind *sharing) {
 	kind.End()
 }
 
+// process sends a request and waits for its answer. An AutoPipeliner of go-redis may have only noted
+// the request when Process returns; its error waits.
+func process(ctx context.Context, rdb redis.UniversalClient, request redis.Cmder) error {
+	if err := rdb.Process(ctx, request); err != nil {
+		return err
+	}
+	return request.Err()
+}
+
 // send sends all requests in one write, and returns the error of the first.
 func send(ctx context.Context, rdb redis.UniversalClient, all []redis.Cmder) error {
 	if len(all) == 1 {
-		return rdb.Process(ctx, all[0])
+		return process(ctx, rdb, all[0])
 	}
 	pipe := rdb.Pipeline()
 	for _, request := range all {

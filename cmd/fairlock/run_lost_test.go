@@ -72,7 +72,7 @@ func TestACommandThatEndsAfterTheLossIs76WhateverItSays(t *testing.T) {
 func TestAServerThatIsGoneAtTheEndDoesNotSpoilTheResult(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := launch(t, s, "run", "--lease", "2s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
+	p := launch(t, s, "run", "--lease", "4s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
 	p.says("in")
 	s.Kill()
 	_, err := p.stdin.Write([]byte("\n"))
@@ -84,7 +84,7 @@ func TestAServerThatIsGoneAtTheEndDoesNotSpoilTheResult(t *testing.T) {
 func TestALockIsSaidToBeReleasedOnlyIfTheServerHasConfirmedIt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := launch(t, s, "run", "--verbose", "--lease", "2s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
+	p := launch(t, s, "run", "--verbose", "--lease", "4s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
 	p.says("in")
 	s.Kill()
 	must(t, p.stdin.Close())

@@ -39,7 +39,7 @@ func TestACommandThatIsWokenAloneIsUnderItsLockOrIsEnded(t *testing.T) {
 			c := sitDown(t, s, "sh", "-i")
 			c.sees("ready> ")
 			// The command starts no other: a Ctrl-Z in the midst of a vfork never stops the parent.
-			c.types(`"$FAIRLOCK" run --lease 2s x -- sh -c 'echo it is $$; exec sleep 600'; echo co''de $?` + "\n")
+			c.types(`"$FAIRLOCK" run --lease 6s x -- sh -c 'echo it is $$; exec sleep 600'; echo co''de $?` + "\n")
 			pid := c.told("it is")
 			if stop == 0 {
 				c.types("\x1a")
