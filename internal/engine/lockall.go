@@ -254,7 +254,7 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 				}
 			}
 			if a.lease != nil {
-				_ = a.lease.Unlock(context.Background()) // a panic in the user's would keep the others
+				a.lease.forgo()
 			}
 		}
 	}()

@@ -46,7 +46,7 @@ func (c *Core) strengthen(ctx context.Context, lease *Lease, short bool, r Reque
 	t, complete := lease.share.turn, false
 	defer func() {
 		if !complete { // also after a panic in the user's context
-			_ = lease.Unlock(context.Background()) // the outer Lease remains, so this sends nothing
+			lease.forgo()
 		}
 	}()
 	if short {

@@ -178,6 +178,23 @@ func (s *share) leave(ctx context.Context, e *ending) (limit time.Duration) {
 	return limit
 }
 
+// forgo ends a Lease that no caller gets. It waits for nothing: if all other Leases of the turn have
+// ended meanwhile, the lock is given back in the background.
+func (l *Lease) forgo() {
+	s := l.share
+	e := s.finish()
+	if !e.first {
+		return
+	}
+	s.cancel(ErrNotHeld)
+	if s.removeLater(&e); e.gives {
+		c := s.turn.hold.core
+		c.Go(func() { c.giveBack(context.Background(), s.turn, nil, 0, e.at) })
+		s.stopsWaiting()
+	}
+	runtime.KeepAlive(l) // or l could count as dropped meanwhile
+}
+
 // unlockAll unlocks Leases of one Core side by side. It calls the user's contexts in the caller's
 // goroutine alone: a panic in another one would end the process. (A hook of the client may ask for
 // their values.) As in leave, all locks are given back whatever those do. At the end of a DoAll,

@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -77,6 +79,35 @@ func TestAnUnlockAfterCloseOutlivesAConnectionThatDied(t *testing.T) {
 		if dropped.Hits() != 1 {
 			f.Errorf("%d leaves were lost", dropped.Hits())
 		}
+		f.nobody("x")
+	})
+}
+
+func TestANestedCallThatFailsEndsInItsTimeThoughTheOuterLeaseHasEndedMeanwhile(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		u := f.Patient()
+		outer := u.Locks("x")
+		renew, leave := f.All(f.Verb("renew"), faultproxy.HoldRequest()), f.All(f.Verb("leave"), faultproxy.HoldRequest())
+		ctx, cancel := context.WithCancel(outer.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := u.Lock(ctx, "x", fairlock.LeaseFor(time.Minute))
+			failed <- err
+		}()
+		renew.WaitHit(f, 1, world.Patience)
+		f.Unlocks(outer) // no request: the nested call has the lock, too
+		cancel()
+		f.Within(world.Soon, "the nested call", func() {
+			if err := <-failed; !errors.Is(err, context.Canceled) {
+				f.Errorf("%v", err)
+			}
+		})
+		leave.WaitHit(f, 1, world.Patience)
+		for _, held := range []*faultproxy.Handle{renew, leave} {
+			held.Remove()
+			held.Release()
+		}
+		f.Until("it is given back", func() bool { return f.Holder("x") == 0 })
 		f.nobody("x")
 	})
 }
