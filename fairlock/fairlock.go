@@ -196,10 +196,11 @@ const (
 	Reconnected = engine.Reconnected // the subscription was made again; all waiters ask at once
 )
 
-// WithPrefix sets what all keys and channels begin with; default "fairlock". The prefix must not
-// contain braces. Nor may a colon in it be followed by one of the words that keys have there: lock,
-// queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if, they share the
-// kind of lock, the prefix, the server and its database. Overhear hears those of all databases.
+// WithPrefix sets what all keys and channels begin with; default "fairlock". The prefix has 1 to
+// 128 bytes and no braces. Nor may a colon in it be followed by one of the words that keys have
+// there: lock, queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if, they
+// share the kind of lock, the prefix, the server and its database. Overhear hears those of all
+// databases.
 func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a

@@ -74,7 +74,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	ErrEvicted    somebody took the call out of the line
 //	ErrLost       the lock was had and lost before the call could return: only of a call that does
 //	              not wait, that is nested, or whose ctx has ended
-//	ErrInvalid    the name or an option makes no sense
+//	ErrInvalid    the name is not 1 to 512 bytes long, or begins with }; or an option makes
+//	              no sense
 //	ErrClosed     the Locker was closed, or is shutting down
 //	ErrNotReplicated  too few replicas had the lock in time; it was given back
 //	errors.ErrUnsupported  this kind of lock, client or server cannot do it

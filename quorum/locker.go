@@ -96,7 +96,8 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 //	ErrUnreachable  it is the Locker's first call, and no majority of the nodes answers
 //	ErrLost         the lock was had and lost before the call could return: only of a call that
 //	                does not wait, that is nested, or whose ctx has ended
-//	ErrInvalid      the name or an option makes no sense
+//	ErrInvalid      the name is not 1 to 512 bytes long, or begins with }; or an option makes
+//	                no sense
 //	ErrClosed       the Locker was closed, or is shutting down
 //	errors.ErrUnsupported  this kind of lock, or the client of a node, cannot do it
 //	other           the nodes' or the connections'
