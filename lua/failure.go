@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"strings"
 
@@ -23,6 +24,7 @@ type failure struct {
 	answered, unsent, busy bool // see Answered, Unsent and Busy
 	shut, closed           bool // it is redis.ErrClosed; see Closed
 	timeout                bool // the client's
+	severed                bool // see Severed
 	dry, kept              bool // it is errNotAtHand, or ErrKept
 }
 
@@ -74,6 +76,8 @@ func ask(err error) (f *failure) {
 	f.unsent = f.busy || f.shut || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &op) && op.Op == "dial"
 	f.timeout = errors.As(err, &network) && network.Timeout()
+	broken := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || op != nil && op.Op != "dial"
+	f.severed = broken && !f.answered && !f.timeout
 	f.dry, f.kept = errors.Is(err, errNotAtHand), errors.Is(err, ErrKept)
 	return f
 }
@@ -113,6 +117,9 @@ func Unsent(err error) bool { return look(err).unsent }
 
 // Busy reports whether err says that all of the client's connections were in use.
 func Busy(err error) bool { return look(err).busy }
+
+// Severed reports whether err says that the request's connection has ended. Another one may do.
+func Severed(err error) bool { return look(err).severed }
 
 // Unanswered reports whether err leaves open if the request was executed, or will be. An error is
 // definite if the server answered it, or if it came before anything could be sent.

@@ -149,7 +149,7 @@ func (s *Server) Attached(ctx context.Context, keys Keys) (int, error) {
 		return 0, err
 	}
 	cmd := newOnce(ctx, []any{"info", "replication"})
-	if err := s.bounded(ctx, MostKept, func() { _ = home.Process(ctx, cmd) }); err != nil { // the command keeps its own
+	if err := s.bounded(ctx, MostKept, func() { _ = process(ctx, home, cmd) }); err != nil { // the command keeps its own
 		return 0, err
 	}
 	info, err := cmd.Text()

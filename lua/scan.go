@@ -77,7 +77,7 @@ func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) 
 func (s *Server) scanPage(ctx context.Context, node redis.UniversalClient, cursor, match string, count int) (keys []string, next string, err error) {
 	// Unlike a script, it may be repeated by go-redis.
 	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count)
-	if err := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
+	if err := s.bounded(ctx, MostKept, func() { _ = process(ctx, node, scan) }); err != nil { // it keeps its own
 		return nil, "", err
 	}
 	reply, err := scan.Slice()

@@ -328,7 +328,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	case r.Free() && r.Clean():
 		return lua.Held, nil
 	case !r.Known() && r.Refused():
-		return "", r.err
+		return "", &engine.Final{Err: r.err}
 	case !r.Free():
 		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), rules.ErrUnreachable)
 		if why := errors.Join(r.err, byNode(s.absent())); why != nil {

@@ -37,7 +37,8 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 	var was lua.Was
 	err := lua.ErrCutShort
 	defer func() {
-		if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
+		spare := lua.Answered(err) || lua.Severed(err) || lua.Busy(err) // as Persist has it: a Close waits for it
+		if err == nil || !rules.Retryable(err) || closed(l.closing) && !spare {
 			then(was, false, err)
 			return
 		}

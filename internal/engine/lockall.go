@@ -254,7 +254,9 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 				}
 			}
 			if a.lease != nil {
-				a.lease.forgo()
+				if turn := a.lease.share.turn; a.lease.forgo() {
+					g.spare = append(g.spare, turn)
+				}
 			}
 		}
 	}()

@@ -46,7 +46,9 @@ func (c *Core) strengthen(ctx context.Context, lease *Lease, short bool, r Reque
 	t, complete := lease.share.turn, false
 	defer func() {
 		if !complete { // also after a panic in the user's context
-			lease.forgo()
+			if lease.forgo() && c.isClosed() { // no Close waits for that any more
+				c.awaitGivenBack(context.Background(), t, time.Now().Add(lastWords))
+			}
 		}
 	}()
 	if short {

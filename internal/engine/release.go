@@ -106,7 +106,7 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 // outcome takes in what came of a release, and reports whether that is the outcome.
 func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began time.Time) bool {
 	goesOn := isGoesOn(err)
-	stop := err != nil && c.enough(began)
+	stop := err != nil && c.enough(began, err)
 	if goesOn && !stop && !rules.Passed(h.Term.Ends, time.Now()) {
 		return false
 	}
@@ -158,6 +158,20 @@ func (g *GoesOn) Error() string { return g.Err.Error() }
 // Unwrap returns Err.
 func (g *GoesOn) Unwrap() error { return g.Err }
 
+// Final is the error of a release that its strategy has given up: another Release would send
+// nothing.
+type Final struct{ Err error }
+
+func (f *Final) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
+func (f *Final) Unwrap() error { return f.Err }
+
+func isFinal(err error) bool {
+	_, ok := err.(*Final) //nolint:errorlint // as isGoesOn
+	return ok
+}
+
 // isGoesOn asks no error of the user's: a panic in this goroutine could end the process.
 func isGoesOn(err error) bool {
 	_, ok := err.(*GoesOn) //nolint:errorlint // see above
@@ -190,21 +204,23 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}
-		if err == nil || !rules.Retryable(err) || c.enough(began) || c.pause(ctx, &backoff) != nil {
+		if err == nil || !rules.Retryable(err) || c.enough(began, err) || c.pause(ctx, &backoff) != nil {
 			return
 		}
 	}
 }
 
-// lastWords is for how long a closed Locker repeats a release or a leave, and waits for a release
-// that goes on. A connection that died, a pool that is full and a slot that moves are over in no
-// time, and shall leave no lock held. A server that says nothing shall not keep a Close for long.
+// lastWords is for how long a closed Locker repeats a release or a leave that may do soon, and waits
+// for a release that goes on. A connection that has ended, a pool that is full and a slot that moves
+// are over in no time, and shall leave no lock held. A request that is not answered at all is not
+// repeated.
 const lastWords = time.Second
 
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when
-// the request was first sent.
-func (c *Core) enough(began time.Time) bool {
+// the request was first sent, err how it failed.
+func (c *Core) enough(began time.Time, err error) bool {
+	repeats := isGoesOn(err) || !isFinal(err) && (lua.Answered(err) || lua.Severed(err) || lua.Busy(err))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed && min(time.Since(c.ended), time.Since(began)) > lastWords
+	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)
 }

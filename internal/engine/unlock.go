@@ -179,20 +179,20 @@ func (s *share) leave(ctx context.Context, e *ending) (limit time.Duration) {
 }
 
 // forgo ends a Lease that no caller gets. It waits for nothing: if all other Leases of the turn have
-// ended meanwhile, the lock is given back in the background.
-func (l *Lease) forgo() {
-	s := l.share
+// ended meanwhile, the lock is given back in the background, and forgo reports that.
+func (l *Lease) forgo() (gives bool) {
+	s, c := l.share, l.share.turn.hold.core
 	e := s.finish()
-	if !e.first {
-		return
+	if e.first {
+		s.cancel(ErrNotHeld)
+		s.removeLater(&e)
 	}
-	s.cancel(ErrNotHeld)
-	if s.removeLater(&e); e.gives {
-		c := s.turn.hold.core
+	if e.gives {
 		c.Go(func() { c.giveBack(context.Background(), s.turn, nil, 0, e.at) })
 		s.stopsWaiting()
 	}
 	runtime.KeepAlive(l) // or l could count as dropped meanwhile
+	return e.gives
 }
 
 // unlockAll unlocks Leases of one Core side by side. It calls the user's contexts in the caller's
