@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -233,6 +234,39 @@ func TestAnUnlockAfterACloseGivesTheLockBackThoughANodeWasGivenUp(t *testing.T) 
 		time.Sleep(30 * time.Second)
 		_ = l.Close()
 		h.within("the Unlock", atMost, func() {
+			if err := lease.Unlock(context.Background()); err != nil {
+				h.Error(err)
+			}
+		})
+		h.within("the next Lock", atMost, func() { h.has(h.locker(), "x") })
+	})
+}
+
+// cutOnce is a connection that has ended, for the first leave.
+type cutOnce struct {
+	wire
+	asked atomic.Int32
+}
+
+func (c *cutOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if len(cmd.Args()) > 1 && cmd.Args()[1] == c.sha && c.asked.Add(1) == 1 {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestAnUnlockAfterACloseOutlivesConnectionsThatEnd(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		for _, n := range l.nodes {
+			n.rdb.(*redis.Client).AddHook(&cutOnce{wire: wire{sha: leaveScript.Command(nil)[1].(string)}})
+		}
+		_ = l.Close()
+		h.within("the Unlock", lastWords, func() {
 			if err := lease.Unlock(context.Background()); err != nil {
 				h.Error(err)
 			}

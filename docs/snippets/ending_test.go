@@ -20,7 +20,7 @@ func TestAProcessThatIsToldToEndLetsItsHolderFinish(t *testing.T) {
 		must(t, err)
 		must(t, self.Signal(syscall.SIGTERM))
 		<-ctx.Done()
-		go func() { unlocked <- lease.Unlock(context.Background()) }()
+		go func() { unlocked <- lease.Unlock(t.Context()) }()
 	}
 	ends := func() error {
 		//guide:operations.md
