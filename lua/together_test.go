@@ -190,13 +190,13 @@ func manyAtOnce(t *testing.T, with func(func(*Server))) {
 	var unanswered atomic.Int64
 	for i := range 64 {
 		all.Go(func() {
-			keys := keysOf(t, fmt.Sprint(i))
+			keys := keysOf(t, fmt.Sprint(t.Name(), i)) // what was not answered elsewhere may have left a lock
 			for n := range 50 {
 				with(func(server *Server) {
 					err := one(server, keys, fmt.Sprintf("a:%d:30000::", 1+n*64+i))
 					if Unanswered(err) { // that happens if the machine is busy, but to few
 						unanswered.Add(1)
-						keys = keysOf(t, fmt.Sprint(i, " after ", n))
+						keys = keysOf(t, fmt.Sprint(t.Name(), i, " after ", n))
 					} else if err != nil {
 						t.Error(err)
 					}
