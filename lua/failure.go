@@ -76,7 +76,7 @@ func ask(err error) (f *failure) {
 	f.unsent = f.busy || f.shut || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &op) && op.Op == "dial"
 	f.timeout = errors.As(err, &network) && network.Timeout()
-	broken := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || op != nil && op.Op != "dial"
+	broken := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || op != nil && (op.Op == "read" || op.Op == "write")
 	f.severed = broken && !f.answered && !f.timeout
 	f.dry, f.kept = errors.Is(err, errNotAtHand), errors.Is(err, ErrKept)
 	return f

@@ -242,15 +242,15 @@ func TestAnUnlockAfterACloseGivesTheLockBackThoughANodeWasGivenUp(t *testing.T) 
 	})
 }
 
-// cutOnce is a connection that has ended, for the first leave.
-type cutOnce struct {
+// cutTwice is connections that have ended, for the first two leaves.
+type cutTwice struct {
 	wire
 	asked atomic.Int32
 }
 
-func (c *cutOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (c *cutTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if len(cmd.Args()) > 1 && cmd.Args()[1] == c.sha && c.asked.Add(1) == 1 {
+		if len(cmd.Args()) > 1 && cmd.Args()[1] == c.sha && c.asked.Add(1) <= 2 {
 			cmd.SetErr(io.EOF)
 			return io.EOF
 		}
@@ -262,8 +262,10 @@ func TestAnUnlockAfterACloseOutlivesConnectionsThatEnd(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		lease := h.has(l, "x")
+		var cuts []*cutTwice
 		for _, n := range l.nodes {
-			n.rdb.(*redis.Client).AddHook(&cutOnce{wire: wire{sha: leaveScript.Command(nil)[1].(string)}})
+			cuts = append(cuts, &cutTwice{wire: wire{sha: leaveScript.Command(nil)[1].(string)}})
+			n.rdb.(*redis.Client).AddHook(cuts[len(cuts)-1])
 		}
 		_ = l.Close()
 		h.within("the Unlock", lastWords, func() {
@@ -271,6 +273,11 @@ func TestAnUnlockAfterACloseOutlivesConnectionsThatEnd(t *testing.T) {
 				h.Error(err)
 			}
 		})
+		for i, c := range cuts {
+			if n := c.asked.Load(); n < 3 {
+				h.Errorf("node %d was asked %d times", i, n)
+			}
+		}
 		h.within("the next Lock", atMost, func() { h.has(h.locker(), "x") })
 	})
 }

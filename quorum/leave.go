@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
@@ -35,9 +36,10 @@ var errVanished = errors.New("the caller is gone")
 // ends, it may fail. In the background it is repeated until it is answered, or no longer matters.
 func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool, err error)) {
 	var was lua.Was
-	err := lua.ErrCutShort
+	err, sent := lua.ErrCutShort, time.Now()
 	defer func() {
-		spare := lua.Answered(err) || lua.Severed(err) || lua.Busy(err) // as Persist has it: a Close waits for it
+		// As Persist has it: a Close waits for this.
+		spare := time.Since(sent) < lastWords && (lua.Answered(err) || lua.Severed(err) || lua.Busy(err))
 		if err == nil || !rules.Retryable(err) || closed(l.closing) && !spare {
 			then(was, false, err)
 			return

@@ -2,6 +2,7 @@ package snippets_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,7 +21,10 @@ func TestAProcessThatIsToldToEndLetsItsHolderFinish(t *testing.T) {
 		must(t, err)
 		must(t, self.Signal(syscall.SIGTERM))
 		<-ctx.Done()
-		go func() { unlocked <- lease.Unlock(t.Context()) }()
+		go func() {
+			time.Sleep(50 * time.Millisecond) // a Shutdown that does not wait ends the Lease meanwhile
+			unlocked <- errors.Join(lease.Err(), lease.Unlock(t.Context()))
+		}()
 	}
 	ends := func() error {
 		//guide:operations.md

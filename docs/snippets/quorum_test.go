@@ -45,6 +45,21 @@ func TestAQuorumIsUsedAsOneServerIs(t *testing.T) {
 		t.Error("nothing was paid under a token")
 	}
 	comingFromRedsync(t, nodes[0], nodes[1], nodes[2])
+	single := fairlock.New(nodes[0])
+	defer single.Close()
+	before := paid
+	//guide:quorum.md
+	err = single.Do(ctx, "order:42", func(ctx context.Context, lease *fairlock.Lease) error {
+		return locker.Do(ctx, "order:42", func(ctx context.Context, _ *quorum.Lease) error {
+			return pay(ctx, lease.Token())
+		})
+	})
+	//guide:end
+	must(t, err)
+	if paid <= before {
+		t.Errorf("the token of the server's lock is %d, after %d of the quorum's", paid, before)
+	}
+	must(t, locker.Do(ctx, "order:42", func(ctx context.Context, lease *quorum.Lease) error { return pay(ctx, lease.Token()) }))
 }
 
 func comingFromRedsync(t *testing.T, a, b, c redis.UniversalClient) {

@@ -71,7 +71,8 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	}()
 	if by == nil {
 		by = c.Server
-		if prompt, ok := by.Prompt(ctx, limit); limit > 0 && ok {
+		// A closed Locker may have one attempt only: that has the client's own time.
+		if prompt, ok := by.Prompt(ctx, limit); limit > 0 && ok && !c.isClosed() {
 			values = context.Background() // a hook that panics for their sake would end the process elsewhere
 			over = c.released(ctx, prompt, h, began)
 			values = ctx

@@ -111,3 +111,16 @@ func TestANestedCallThatFailsEndsInItsTimeThoughTheOuterLeaseHasEndedMeanwhile(t
 		f.nobody("x")
 	})
 }
+
+func TestAnUnlockAfterCloseWaitsForAServerThatIsSlow(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		u := f.User(&redis.Options{Addr: f.Proxy.Addr(), ContextTimeoutEnabled: true})
+		lease := u.Locks("x")
+		f.Must(u.Close())
+		f.All(f.Verb("leave"), faultproxy.DelayReply(400*time.Millisecond))
+		if err := lease.Unlock(background); err != nil {
+			f.Errorf("Unlock says %v", err)
+		}
+		f.nobody("x")
+	})
+}
