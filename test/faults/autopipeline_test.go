@@ -17,20 +17,13 @@ func TestACallEndsWithItsContextThoughItsClientPipelinesByItself(t *testing.T) {
 		auto, err := rdb.AsyncAutoPipeline()
 		f.Must(err)
 		f.Cleanup(func() { _, _ = auto.Close(), rdb.Close() }) // how they end does not matter
-		kind := world.Fair
-		if f.Prefix == "fairlock:plain" {
-			kind = world.Plain
-		}
-		l := kind(auto)
-		f.Cleanup(func() { f.Must(l.Close()) })
-		lease, err := l.Lock(background, "x")
-		f.Must(err)
-		f.Unlocks(lease)
+		u := f.With(auto)
+		f.Unlocks(u.Locks("x"))
 		enter := f.All(f.Verb("enter"), faultproxy.HoldRequest())
 		ctx, cancel := context.WithCancel(background)
 		tried := make(chan error, 1)
 		go func() {
-			_, err := l.TryLock(ctx, "x")
+			_, err := u.TryLock(ctx, "x")
 			tried <- err
 		}()
 		enter.WaitHit(f, 1, world.Patience)

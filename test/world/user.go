@@ -15,7 +15,7 @@ import (
 type User struct {
 	fairlock.Interface
 	f      *Faulty
-	Client *redis.Client
+	Client redis.UniversalClient
 }
 
 // Behind returns a user behind the proxy. Its client does not wait long for a lost reply, and a
@@ -45,7 +45,7 @@ func (f *Faulty) User(o *redis.Options, options ...fairlock.Option) *User {
 }
 
 // With returns a user with this client.
-func (f *Faulty) With(rdb *redis.Client, options ...fairlock.Option) *User {
+func (f *Faulty) With(rdb redis.UniversalClient, options ...fairlock.Option) *User {
 	f.Helper()
 	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(f.Output(), nil)))
 	u := &User{f.kind(rdb, append([]fairlock.Option{logger}, options...)...), f, rdb}
