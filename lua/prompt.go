@@ -306,13 +306,19 @@ func (s *Server) Sends(ctx context.Context, limit time.Duration) bool {
 //
 // Silence leaves open whether the request was executed. False means that requests are not joined,
 // and the caller would be kept longer than ctx allows, or that the server has not been prompt
-// lately: wait for the answer in another goroutine.
+// lately: wait for the answer in another goroutine. So it is once the Locker is closed, too: what it
+// then sends may be sent only once, and has the client's own time.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool) {
 	t := &s.timing
 	awaits := !s.Sends(ctx, limit)
 	slow := t.slow.Load()
 	if slow > 0 && time.Now().UnixNano() < slow || awaits && s.together.apart {
 		return nil, false
+	}
+	select {
+	case <-s.ends:
+		return nil, false
+	default:
 	}
 	all := &struct { // in one allocation
 		server Server

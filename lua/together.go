@@ -122,8 +122,8 @@ func (t *together) end(kind *sharing) {
 	kind.End()
 }
 
-// process sends a request and waits for its answer. An AutoPipeliner of go-redis may have only noted
-// the request when Process returns; its error waits.
+// process sends a request and waits for its answer. An AutoPipeliner of go-redis may have only
+// noted the request when Process returns; its error waits.
 func process(ctx context.Context, rdb redis.UniversalClient, request redis.Cmder) error {
 	if err := rdb.Process(ctx, request); err != nil {
 		return err

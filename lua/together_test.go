@@ -190,7 +190,8 @@ func manyAtOnce(t *testing.T, with func(func(*Server))) {
 	var unanswered atomic.Int64
 	for i := range 64 {
 		all.Go(func() {
-			keys := keysOf(t, fmt.Sprint(t.Name(), i)) // what was not answered elsewhere may have left a lock
+			// What was not answered in another subtest may have left a lock.
+			keys := keysOf(t, fmt.Sprint(t.Name(), i))
 			for n := range 50 {
 				with(func(server *Server) {
 					err := one(server, keys, fmt.Sprintf("a:%d:30000::", 1+n*64+i))

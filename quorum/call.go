@@ -171,10 +171,9 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 
 // ownLeg is the node to which the caller sends a request from its own goroutine, while others send
 // to the other nodes: the one that answers soonest, so a majority does not wait for it. That saves
-// a goroutine's wake-up. It is -1 if the caller could be kept longer than it may, and once the Locker
-// is closed: what it then sends may be sent once only, and has the client's own time.
+// a goroutine's wake-up. It is -1 if the caller could be kept longer than it may.
 func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua.Server) {
-	if wait > 0 && wait < silence || closed(l.closing) {
+	if wait > 0 && wait < silence {
 		return -1, nil
 	}
 	var soonest time.Duration

@@ -39,7 +39,7 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 	err, sent := lua.ErrCutShort, time.Now()
 	defer func() {
 		// As Persist has it: a Close waits for this.
-		spare := time.Since(sent) < lastWords && (lua.Answered(err) || lua.Severed(err) || lua.Busy(err))
+		spare := time.Since(sent) < lastWords && rules.Shortly(err)
 		if err == nil || !rules.Retryable(err) || closed(l.closing) && !spare {
 			then(was, false, err)
 			return

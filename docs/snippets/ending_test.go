@@ -22,7 +22,8 @@ func TestAProcessThatIsToldToEndLetsItsHolderFinish(t *testing.T) {
 		must(t, self.Signal(syscall.SIGTERM))
 		<-ctx.Done()
 		go func() {
-			time.Sleep(50 * time.Millisecond) // a Shutdown that does not wait ends the Lease meanwhile
+			// A Shutdown that does not wait ends the Lease meanwhile.
+			time.Sleep(50 * time.Millisecond)
 			unlocked <- errors.Join(lease.Err(), lease.Unlock(t.Context()))
 		}()
 	}

@@ -253,10 +253,8 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 					g.spare = append(g.spare, a.turn)
 				}
 			}
-			if a.lease != nil {
-				if turn := a.lease.share.turn; a.lease.forgo() {
-					g.spare = append(g.spare, turn)
-				}
+			if a.lease != nil && a.lease.forgo() {
+				g.spare = append(g.spare, a.lease.share.turn)
 			}
 		}
 	}()

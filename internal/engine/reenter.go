@@ -45,10 +45,9 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 func (c *Core) strengthen(ctx context.Context, lease *Lease, short bool, r Request) (*Lease, error) {
 	t, complete := lease.share.turn, false
 	defer func() {
-		if !complete { // also after a panic in the user's context
-			if lease.forgo() && c.isClosed() { // no Close waits for that any more
-				c.awaitGivenBack(context.Background(), t, time.Now().Add(lastWords))
-			}
+		// Also after a panic in the user's context. Once closed, no Close may wait for the release.
+		if !complete && lease.forgo() && c.isClosed() {
+			c.awaitGivenBack(context.Background(), t, time.Now().Add(lastWords))
 		}
 	}()
 	if short {

@@ -71,8 +71,7 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	}()
 	if by == nil {
 		by = c.Server
-		// A closed Locker may have one attempt only: that has the client's own time.
-		if prompt, ok := by.Prompt(ctx, limit); limit > 0 && ok && !c.isClosed() {
+		if prompt, ok := by.Prompt(ctx, limit); limit > 0 && ok {
 			values = context.Background() // a hook that panics for their sake would end the process elsewhere
 			over = c.released(ctx, prompt, h, began)
 			values = ctx
@@ -211,16 +210,15 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	}
 }
 
-// lastWords is for how long a closed Locker repeats a release or a leave that may do soon, and waits
-// for a release that goes on. A connection that has ended, a pool that is full and a slot that moves
-// are over in no time, and shall leave no lock held. A request that is not answered at all is not
-// repeated.
+// lastWords is for how long a closed Locker repeats a release or a leave that may do shortly, and
+// waits for a release that goes on. What is over in no time shall leave no lock held. A request that
+// is not answered at all is not repeated.
 const lastWords = time.Second
 
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when
 // the request was first sent, err how it failed.
 func (c *Core) enough(began time.Time, err error) bool {
-	repeats := isGoesOn(err) || !isFinal(err) && (lua.Answered(err) || lua.Severed(err) || lua.Busy(err))
+	repeats := isGoesOn(err) || !isFinal(err) && rules.Shortly(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)

@@ -178,8 +178,8 @@ func (s *share) leave(ctx context.Context, e *ending) (limit time.Duration) {
 	return limit
 }
 
-// forgo ends a Lease that no caller gets. It waits for nothing: if all other Leases of the turn have
-// ended meanwhile, the lock is given back in the background, and forgo reports that.
+// forgo ends a Lease that no caller gets. It waits for nothing: if all other Leases of the turn
+// have ended meanwhile, the lock is given back in the background, and forgo reports that.
 func (l *Lease) forgo() (gives bool) {
 	s, c := l.share, l.share.turn.hold.core
 	e := s.finish()

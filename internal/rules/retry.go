@@ -27,6 +27,10 @@ func Retryable(err error) bool {
 	return (!lua.Answered(err) || lua.Passing(err)) && !lua.Closed(err)
 }
 
+// Shortly reports whether what kept a request from its end may be over in no time: a connection that
+// has ended, a pool that is full, or what the server says, as of a slot that moves.
+func Shortly(err error) bool { return lua.Answered(err) || lua.Severed(err) || lua.Busy(err) }
+
 // Patient reports whether a call that waits goes on after a request failed with err. answered says
 // that the server has answered the call before. Without that, the call goes on only if the request
 // may have been executed, the client was merely busy, or the keys are on their way to another node.

@@ -88,7 +88,8 @@ func TestANestedCallThatFailsEndsInItsTimeThoughTheOuterLeaseHasEndedMeanwhile(t
 		u := f.Patient()
 		outer := u.Locks("x")
 		renew, leave := f.All(f.Verb("renew"), faultproxy.HoldRequest()), f.All(f.Verb("leave"), faultproxy.HoldRequest())
-		ctx, cancel := context.WithCancel(context.WithoutCancel(outer.Context())) // the outer one's end does not end it
+		// The end of the outer one does not end it.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(outer.Context()))
 		failed := make(chan error, 1)
 		go func() {
 			_, err := u.Lock(ctx, "x", fairlock.LeaseFor(time.Minute))
