@@ -39,6 +39,7 @@ type arena struct {
 	seats    [seats]*seat
 	lives    []*life
 	losses   []loss
+	stalls   *stalls
 }
 
 // seat is a worker's place. A killed worker has a successor on the same proxy.
@@ -91,6 +92,7 @@ func newArena(t testing.TB, seed uint64, dir string) *arena {
 	})...)
 	a.admin = a.server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.Username, o.Password = true, saboteurs, "any" })
 	a.resource = newResource(t)
+	a.stalls = watchMachine(a.admin)
 	for i := range seats {
 		a.seats[i] = &seat{number: i}
 		if i < seats-1 {

@@ -43,7 +43,7 @@
 //     of data.
 //   - A context may end later by as much as its process stood still, which the process measures,
 //     and by as much as scheduling takes.
-//   - What a closed Locker could not take back in one attempt is not its fault.
+//   - What a closed Locker could not take back within its last second is not its fault.
 //   - Nothing is promised of a lock whose keys anybody may write. All is promised of the others.
 //
 // # A quorum

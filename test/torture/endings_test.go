@@ -176,7 +176,7 @@ func TestWhatPassesIsWaitedFor(t *testing.T) {
 		t.Errorf("%q", wrong)
 	}
 	if wrong := unrepeated([]*call{unlocked("MISCONF", 11).with(closedAt(5, 6, 7))}); len(wrong) != 0 {
-		t.Errorf("a closed Locker tries it once: %q", wrong)
+		t.Errorf("a closed Locker repeats little: %q", wrong)
 	}
 }
 

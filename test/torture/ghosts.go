@@ -103,7 +103,7 @@ func (o *order) haunted(l *line, ticket string, since int64) {
 }
 
 // owes reports whether a call must take back its ticket however long that takes. A closed Locker
-// tries it once only.
+// gives up after a second.
 func (c *call) owes() bool { return c.closed().from == 0 }
 
 func (o *order) owes(ticket string) bool {

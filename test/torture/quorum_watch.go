@@ -44,12 +44,13 @@ func watchNodes(nodes []*node) *watch {
 }
 
 func (w *watch) watches(node int, rdb *redis.Client) {
-	for {
+	for last := now(); ; last = now() {
 		select {
 		case <-w.end:
 			return
 		case <-time.After(looks):
 		}
+		w.late(node, last+int64(looks), now()) // all proxies are in this process
 		for _, lock := range append(slices.Clone(elected), robbed) {
 			w.look(node, rdb, lock)
 		}
@@ -70,14 +71,22 @@ func (w *watch) look(node int, rdb *redis.Client, lock string) {
 	if ticket := holder.Val(); ticket != "" {
 		tickets = append(tickets, ticket)
 	}
+	w.late(node, at, answered)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if answered-at > int64(tardy) {
-		w.slow = append(w.slow, &trouble{Kind: "slow", Seat: everybody, Node: node, From: at, To: answered})
-	}
 	for _, ticket := range tickets {
 		w.saw(sight{node, lock, ticket}, at)
 	}
+}
+
+// late notes that a node was slow, if it was.
+func (w *watch) late(node int, from, to int64) {
+	if to-from <= int64(tardy) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = append(w.slow, &trouble{Kind: "slow", Seat: everybody, Node: node, From: from, To: to})
 }
 
 // saw notes a ticket. One that was not there for some looks has come back. w.mu must be held.

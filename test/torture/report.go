@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,9 +31,11 @@ const (
 type report struct {
 	*saboteur
 	table
+	stood  []*trouble    // when the machine stood still
 	lasted time.Duration // how long the saboteur worked
 	took   time.Duration // by the longest call after the last trouble
 	gone   time.Time     // when the last process was gone
+	looked time.Time     // when the keys that were left had been listed
 	wait   time.Duration // from then until the last key has vanished
 }
 
@@ -56,6 +59,9 @@ func (r *report) finish() {
 	r.took = time.Since(calm)
 	last.kill()
 	r.gone = time.Now()
+	r.stood = r.stalls.ends()
+	r.troubles = append(r.troubles, r.stood...)
+	slices.SortStableFunc(r.troubles, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
 	r.write()
 }
 
@@ -64,6 +70,7 @@ func (r *report) judge() {
 	r.tb.Helper()
 	left, err := remaining(context.Background(), r.admin)
 	r.ok(err)
+	r.looked = time.Now()
 	leaks, wait := leaked(left)
 	r.wait = wait
 	h, err := readHistory(r.lives)
@@ -182,7 +189,7 @@ func (r *report) vanish() []string {
 		if len(left) == 0 {
 			return nil
 		}
-		if time.Since(r.gone) > r.wait+time.Second {
+		if time.Since(r.looked) > r.wait+time.Second {
 			return slices.Sorted(maps.Keys(left))
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -226,6 +233,7 @@ func (r *report) happened(h *history, o *order) {
 	r.add("losses noticed", "%d", lossCount)
 	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
 	r.add("processes", "%d, %d of them killed", len(r.lives), killed)
+	r.add("the machine stood still", "%d times", len(r.stood))
 	harm := slices.Concat(counted(r.counts), counted(h.tricks))
 	for len(harm) > 0 {
 		line := harm[:min(len(harm), 7)]

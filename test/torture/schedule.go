@@ -97,10 +97,12 @@ type deck[S any] struct {
 	counts    map[string]int // tricks played, by name
 }
 
-// shuffle makes the deck anew.
+// shuffle makes the deck anew. What was never played is on top: on a busy machine, a run may end in
+// its second deck.
 func (d *deck[S]) shuffle(random *rand.Rand) {
 	d.left = slices.Clone(d.all)
 	random.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
+	slices.SortStableFunc(d.left, func(a, b trick[S]) int { return min(1, d.counts[b.name]) - min(1, d.counts[a.name]) })
 }
 
 // deal plays the next trick. A trick without a victim comes later; the last one comes with the next

@@ -141,10 +141,12 @@ func openJournal(path string) (*journal, error) {
 	return &journal{file: file}, err
 }
 
-// note writes an event. Its time is now, unless At is set.
+// note writes an event. Its time is now, unless At is set. Who waits for the disk, or for somebody
+// else's line, stands still.
 func (j *journal) note(e event) {
+	began := time.Now()
 	if e.At == 0 {
-		e.At = time.Now().UnixNano()
+		e.At = began.UnixNano()
 	}
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -154,6 +156,9 @@ func (j *journal) note(e event) {
 	}
 	if err != nil {
 		panic(err) // a history with holes proves nothing
+	}
+	if end := time.Now(); end.Sub(began) > noPulse && e.Kind != still {
+		j.note(event{Kind: still, At: began.UnixNano(), Until: end.UnixNano()})
 	}
 }
 
