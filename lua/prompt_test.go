@@ -301,7 +301,8 @@ func (r *reading) Deadline() (time.Time, bool) {
 // go-redis would put the connection back on which the answer is still to come: whoever has it next
 // would take that answer for its own, and have a lock that nobody gave.
 func TestNobodyGetsTheAnswerToARequestWhoseContextEndsTheGoroutine(t *testing.T) {
-	for n := range 6 {
+	// answered is false on a busy machine: a prompt request has 100 ms.
+	answered := func(n int) bool {
 		a := NewServer(single(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.PoolSize = true, 1 }), "w:", "a")
 		_, err := a.Do(ctx, "ping")
 		must(t, err)
@@ -314,9 +315,21 @@ func TestNobodyGetsTheAnswerToARequestWhoseContextEndsTheGoroutine(t *testing.T)
 		}()
 		<-done
 		soon, ok := a.Prompt(ctx, 5*time.Second)
-		equal(t, "prompt", ok, true)
+		if !ok {
+			return false
+		}
 		reply, err := soon.Do(ctx, "echo", "its own")
-		must(t, err)
+		if err != nil {
+			t.Log(err)
+			return false
+		}
 		equal(t, "the answer", reply, any("its own"))
+		return true
+	}
+	for n := range 6 {
+		tries := 1
+		for ; tries <= 10 && !answered(n); tries++ {
+		}
+		equal(t, "answered", tries <= 10, true)
 	}
 }

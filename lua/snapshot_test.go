@@ -44,6 +44,9 @@ func (s *site) entries(keys []string) []entry {
 	contents := make([]redis.Cmder, len(keys))
 	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range keys {
+			if ends[i].Val() == -2 { // it has ended since it was listed
+				continue
+			}
 			contents[i] = map[string]func() redis.Cmder{
 				"hash":   func() redis.Cmder { return p.HGetAll(ctx, key) },
 				"list":   func() redis.Cmder { return p.LRange(ctx, key, 0, -1) },
@@ -54,19 +57,22 @@ func (s *site) entries(keys []string) []entry {
 		return nil
 	})
 	must(s.t, err)
-	all := make([]entry, len(keys))
+	var all []entry
 	for i, key := range keys {
-		all[i] = entry{key, nil, ends[i].Val().Milliseconds()}
+		e := entry{key, nil, ends[i].Val().Milliseconds()}
 		switch c := contents[i].(type) {
+		case nil:
+			continue
 		case *redis.MapStringStringCmd:
-			all[i].content = c.Val()
+			e.content = c.Val()
 		case *redis.StringSliceCmd:
-			all[i].content = c.Val()
+			e.content = c.Val()
 		case *redis.ZSliceCmd:
-			all[i].content = c.Val()
+			e.content = c.Val()
 		case *redis.StringCmd:
-			all[i].content = c.Val()
+			e.content = c.Val()
 		}
+		all = append(all, e)
 	}
 	return all
 }

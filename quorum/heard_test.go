@@ -66,9 +66,10 @@ func TestACloseEndsAListAndDoesNotWaitForAllItsPages(t *testing.T) {
 		listed <- nil
 	}()
 	w.until("it lists", func() bool { return asked.Load() > 3 })
+	before := asked.Load() // on a busy machine, those may be many
 	w.must(l.Close())
 	w.is(<-listed, ErrClosed)
-	if n := asked.Load(); n > pages {
+	if n := asked.Load() - before; n > pages {
 		t.Errorf("Close waited for %d pages", n)
 	}
 }

@@ -218,8 +218,7 @@ func TestForcedHoldersHearOfItAndTheLineGoesOnInItsOrderWithLargerTokens(t *test
 	for i := range 12 {
 		waiting = append(waiting, w.queues(lockers[i%3], "x", Note(strconv.Itoa(i))))
 	}
-	state, err := lockers[0].Inspect(w.Context(), "x")
-	w.must(err)
+	state := w.looks(lockers[0])
 	if len(state.Waiters) != len(waiting) {
 		t.Fatalf("%d wait", len(state.Waiters))
 	}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -57,9 +58,13 @@ func TestAHerdOnAFreeLockIsServedOneByOne(t *testing.T) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		inside, last := 0, int64(0)
+		turns := 3
+		if w.servers == nil { // embedded nodes take much of this process's own time
+			turns = 1
+		}
 		for i := range 64 {
 			all.Go(func() {
-				for range 3 {
+				for range turns {
 					// A turn on embedded nodes takes 100 ms at times.
 					ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 					lease, err := lockers[i%4].Lock(ctx, "x")
@@ -78,7 +83,11 @@ func TestAHerdOnAFreeLockIsServedOneByOne(t *testing.T) {
 					mu.Lock()
 					inside--
 					mu.Unlock()
-					if err := lease.Unlock(context.Background()); err != nil {
+					began := time.Now()
+					err = lease.Unlock(context.Background())
+					// Embedded nodes may all be silent until the claim ends. Then the leave goes on.
+					busy := w.servers == nil && errors.Is(err, ErrUnreachable) && time.Since(began) >= silence
+					if err != nil && !busy {
 						w.Errorf("%v", err)
 					}
 				}
@@ -86,7 +95,7 @@ func TestAHerdOnAFreeLockIsServedOneByOne(t *testing.T) {
 		}
 		began := time.Now()
 		all.Wait()
-		w.Logf("192 turns in %v", time.Since(began))
+		w.Logf("%d turns in %v", 64*turns, time.Since(began))
 		w.nothing()
 	})
 }

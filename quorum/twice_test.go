@@ -90,7 +90,7 @@ func TestTwoAddressesOfOneServerAreRefusedAsNoFaultOfTheCallAndNothingIsWritten(
 	misnamed := func() *Locker { return w.named(w.addrs[0], w.addrs[1], w.addrs[1]) }
 	l := misnamed()
 	for range 2 {
-		_, err := l.TryLock(w.Context(), "x")
+		err := w.reached(func() error { _, err := l.TryLock(w.Context(), "x"); return err })
 		w.saysTwice("TryLock", err)
 		w.until("a look finds it out", func() bool {
 			if _, err = l.Inspect(w.Context(), "x"); err == nil {

@@ -105,7 +105,7 @@ func (f *Faulty) Dump() string {
 func (f *Faulty) Free(name string) {
 	f.Helper()
 	fresh := f.Beside()
-	ctx, cancel := context.WithTimeout(background, Soon)
+	ctx, cancel := context.WithTimeout(background, Patience) // a try does not wait for the lock
 	defer cancel()
 	lease, err := fresh.TryLock(ctx, name)
 	if err != nil {
