@@ -12,7 +12,7 @@ import (
 )
 
 func strangers(w *World) {
-	a, b := w.Locker(), w.Locker()
+	a, b := w.Locker(lasting), w.Locker(lasting)
 	spent := w.Lock(a, "x")
 	w.Unlock(spent)
 	late := w.Lock(b, "x", fairlock.LeaseFor(w.Lease))

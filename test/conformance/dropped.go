@@ -23,7 +23,7 @@ var droppedTests = []test{
 			runtime.GC()
 			return told.Load()
 		})
-		w.Unlock(w.Lock(w.Locker(), "x"))
+		w.Unlock(w.Lock(w.Locker(lasting), "x"))
 	})},
 	{"a closed Locker stays in memory for no Lease that was not unlocked", briefly(func(w *World) {
 		w.collects(func(u *user) { u.lease = w.Lock(u.locker, "x") })

@@ -85,8 +85,8 @@ var lasting = fairlock.WithLease(30 * time.Second)
 func (w *World) bearsErrors(n int32, panics bool) {
 	w.Helper()
 	h := new(nosy.Hook)
-	a, b := w.hookedLocker(h), w.Locker()
-	w.Unlock(w.Lock(a, "y")) // the first contact
+	a, b := w.hookedLocker(h), w.Locker(lasting)
+	w.Unlock(w.Lock(a, "y", fairlock.LeaseFor(w.calm()))) // the first contact
 	h.Asked = func() {
 		if panics {
 			panic("the error's own")

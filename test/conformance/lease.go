@@ -40,12 +40,12 @@ var leaseTests = []test{
 		w.renewed(got, 0)
 		w.Unlock(got)
 	}},
-	{"renewals end with the Unlock", briefly(func(w *World) {
+	{"renewals end with the Unlock", func(w *World) {
 		a := w.Locker()
 		w.Unlock(w.Lock(a, "x"))
-		w.Pass(2 * w.Lease)
+		w.Pass(w.Lease / 2 * time.Duration(w.rounds(4, 1))) // the first would come after a third
 		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 0, "somebody renewed it")
-	})},
+	}},
 	{"a fixed lease is not renewed, says so when it ends, and before anybody else has the lock", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
@@ -67,10 +67,12 @@ var leaseTests = []test{
 		lease := w.Lock(a, "x")
 		long := 4 * time.Second // longer than a claim
 		next := w.Queue(w.Context(), b, "x", 1, fairlock.LeaseFor(long))
+		before := time.Now()
 		w.Unlock(lease)
 		got := w.Take(next)
-		trusted := time.Until(got.Deadline())
-		w.That(trusted > long-long/4 && trusted < long, "trusted for %v of %v", trusted, long)
+		ends := got.Deadline()
+		left, trusted := time.Until(ends), ends.Sub(before) // a busy machine may be late to look
+		w.That(trusted > long-long/4 && left < long, "trusted for %v of %v, %v are left", trusted, long, left)
 		w.Unlock(got)
 	}},
 	{"a holder whose record vanished learns it with the next renewal", func(w *World) {
@@ -94,14 +96,14 @@ var leaseTests = []test{
 	}},
 	{"Extend makes trust last, whatever the lease, and never shortens it", briefly(func(w *World) {
 		a := w.Locker()
-		lease := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
+		lease := w.Lock(a, "x", fairlock.LeaseFor(3*w.Lease))
 		asked := time.Now()
-		w.NoError(lease.Extend(w.Context(), 5*w.Lease))
+		w.NoError(lease.Extend(w.Context(), 6*w.Lease))
 		before := lease.Deadline()
-		w.That(before.Sub(asked) >= 5*w.Lease, "trusted for %v", before.Sub(asked))
+		w.That(before.Sub(asked) >= 6*w.Lease, "trusted for %v", before.Sub(asked))
 		w.NoError(lease.Extend(w.Context(), w.Lease))
 		w.That(!lease.Deadline().Before(before), "shortened")
-		w.Pass(2 * w.Lease)
+		w.Pass(3 * w.Lease)
 		w.NoError(lease.Err())
 		w.That(lease.Extend(w.Context(), 0) != nil, "Extend by nothing")
 		w.Unlock(lease)

@@ -25,7 +25,7 @@ func (r renewals) Observe(e fairlock.Event) {
 func TestACallThatIsInItsCallbackHasNoLockThatAnotherCallWasToldSomebodyElseHas(t *testing.T) {
 	world.OnFaulty(t, func(f *world.Faulty) {
 		renewed := make(renewals, 100)
-		u := f.Behind(fairlock.WithLease(time.Minute), fairlock.WithObserver(renewed))
+		u := f.Patient(fairlock.WithLease(time.Minute), fairlock.WithObserver(renewed))
 		holder := f.Beside().Locks("x")
 		queued, goOn := make(chan struct{}, 100), make(chan struct{})
 		w := u.Asks(t.Context(), "x", fairlock.OnQueued(func(int) {
@@ -41,7 +41,7 @@ func TestACallThatIsInItsCallbackHasNoLockThatAnotherCallWasToldSomebodyElseHas(
 		if _, err := u.TryLock(t.Context(), "x"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Fatal(err)
 		}
-		leaves.WaitExecuted(f, 1, world.Soon)
+		leaves.WaitExecuted(f, 1, world.Patience) // before a renewal is due
 		close(goOn)
 		w.InLine(1)
 		f.Keeps(other)

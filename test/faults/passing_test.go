@@ -71,7 +71,7 @@ func onErrorsThatPass(t *testing.T, test func(f *faulty, u *world.User, a *answe
 			a := &answering{text: text}
 			rdb := redis.NewClient(&redis.Options{Addr: f.Addr})
 			rdb.AddHook(a)
-			test(f, f.With(rdb, fairlock.WithLease(world.CalmLease)), a)
+			test(f, f.With(rdb, fairlock.WithLease(keptLease)), a)
 		}
 	}
 	world.Together(t, tests)

@@ -33,15 +33,11 @@ func TestATryOfAPlainLockWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a := f.plain().Behind()
 		f.meet(a)
-		reply := f.Once(f.Verb("enter"), lost)
-		f.Within(world.Soon, "TryLock", func() {
-			lease, err := a.TryLock(background, "x")
-			f.Must(err)
-			f.Took(lease)
-		})
-		reply.WaitExecuted(f, 1, world.Patience)
-		f.Keeps(f.Oldest())
-		f.Unlocks(f.Oldest())
+		lease, err := f.tries(a, lost)
+		f.Must(err)
+		f.Took(lease)
+		f.Keeps(lease)
+		f.Unlocks(lease)
 		f.Free("x")
 	})
 }
@@ -66,11 +62,11 @@ func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testi
 		a := f.Patient()
 		f.Unlocks(a.Locks("x"))
 		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
-		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
-		defer cancel()
 		left := f.All(f.Verb("leave"), faultproxy.Observe())
-		w := a.Asks(ctx, "x")
-		if err := w.Fails(); !errors.Is(err, context.DeadlineExceeded) {
+		w := a.Asks(background, "x")
+		held.WaitHit(f, 1, world.Patience)
+		w.Cancel()
+		if err := w.Fails(); !errors.Is(err, context.Canceled) {
 			f.Fatal(err)
 		}
 		left.WaitExecuted(f, 1, world.Patience)

@@ -16,10 +16,13 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
+// outlasts is a lease that outlasts a restart: a busy machine takes its time to start a server.
+const outlasts = 15 * time.Second
+
 func TestAfterARestartWithoutDataTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.Beside(fairlock.WithLease(6 * time.Second)).Locks("x")
-	waits, _ := f.tenWait(6 * time.Second)
+	lease := f.Beside(fairlock.WithLease(outlasts)).Locks("x")
+	waits, _ := f.tenWait(outlasts)
 	f.Server.Kill()
 	f.Server.Restart()
 	f.LoadScripts()
@@ -83,7 +86,6 @@ func TestEverybodyOutlastsARestartDuringWhichTheServerLoadsItsData(t *testing.T)
 	for i := range 100 {
 		f.Must(f.Direct.Set(background, fmt.Sprint("fairlock:token:", i), strings.Repeat("x", 1000), time.Minute).Err())
 	}
-	const outlasts = 15 * time.Second // a busy machine takes its time to start a server
 	lease := f.Beside(fairlock.WithLease(outlasts)).Locks("x")
 	waits, _ := f.tenWait(outlasts)
 	f.Must(f.Direct.Save(background).Err())
@@ -120,7 +122,7 @@ func (f *faulty) once(call func(rdb *redis.Client) error) error {
 
 func TestEverybodyOutlastsAScriptOfSomebodyElseThatKeepsTheServerBusy(t *testing.T) {
 	f := newFaulty(t, "--busy-reply-threshold", "1")
-	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 	waits, _ := f.tenWait(world.CalmLease)
 	f.Heard(4)
 	ended := make(chan struct{})

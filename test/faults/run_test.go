@@ -48,7 +48,7 @@ func passed(f *world.Faulty, u *world.User, n int) (second *fairlock.Lease, rest
 
 func TestTurnsPassWithinAProcessInOrderWithoutARequest(t *testing.T) {
 	world.OnFaulty(t, func(f *world.Faulty) {
-		u, leaves := f.Behind(), f.All(f.Verb("leave"), faultproxy.Observe())
+		u, leaves := f.Patient(), f.All(f.Verb("leave"), faultproxy.Observe())
 		for range 100 {
 			lease, rest := running(f, u, make([][]fairlock.LockOption, 5)...)
 			before, first := leaves.Hits(), lease.Token()
@@ -149,8 +149,11 @@ func TestACallOfARunThatGaveUpIsSkipped(t *testing.T) {
 			f.Fatal(err)
 		}
 		f.Unlocks(first)
+		rest[1].Gets()
+		// Its leave may be on its way yet. Without one it would stay in line.
+		world.UntilWithin(f.T, 5*time.Second, "it has left", func() bool { return f.Line("x") == 0 })
 		f.Served(rest[1])
-		(&faulty{f}).endsUpFree("x") // its leave may be on its way yet
+		(&faulty{f}).endsUpFree("x")
 	})
 }
 
