@@ -63,7 +63,7 @@ func (w *world) refreshed(name, owner string) {
 }
 
 func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) {
-	const stays, refreshed = 3 * time.Second, time.Second
+	const stays, refreshed = 6 * time.Second, 2 * time.Second
 	onBothAtOnce(t, func(w *world) {
 		l := w.fair(WithWaiterTimeout(stays))
 		lease := w.has(l, "x")

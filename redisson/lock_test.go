@@ -93,7 +93,7 @@ func TestAPlainLockIsHadByOneAtATime(t *testing.T) {
 func TestANestedCallSharesTheHoldAndTheRecordShowsTheCount(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			l := locker(WithWatchdogTimeout(2 * time.Second))
+			l := locker(WithWatchdogTimeout(6 * time.Second))
 			w.must(l.Do(w.Context(), "x", func(ctx context.Context, outer *Lease) error {
 				inner, err := l.Lock(ctx, "x")
 				w.must(err)
@@ -123,7 +123,7 @@ func TestALockIsRenewedUntilItIsUnlocked(t *testing.T) {
 func TestAForcedHoldIsLost(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			lease := w.has(locker(WithWatchdogTimeout(2*time.Second)), "x")
+			lease := w.has(locker(WithWatchdogTimeout(4*time.Second)), "x")
 			next := w.asks(w.Context(), locker(), "x")
 			w.must(locker().ForceUnlock(w.Context(), "x"))
 			w.unlock(w.gets(next))

@@ -157,7 +157,7 @@ func TestRunAsksForNoLongerLeaseThanTheQuorumAllows(t *testing.T) {
 func TestRunEndsItsCommandWhenTheMajorityIsGone(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
-	p := q.launch("run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	p := q.launch("run", "--lease", "3s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
 	p.says("in")
 	q.servers[0].Kill()
 	q.servers[2].Kill()

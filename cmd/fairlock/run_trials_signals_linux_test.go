@@ -173,7 +173,7 @@ var trialsOfSignals = []trial{
 		return "command and children are killed; the next has the lock when the lease is over"
 	}},
 	{"it stands still for longer than the lease (SIGSTOP)", "-", "the lock is lost", "the lock is lost: 76", func(s *fixture) string {
-		p := s.sh(runFlags{"--lease=1s"}, "echo in; exec sleep 60")
+		p := s.sh(runFlags{"--lease=3s"}, "echo in; exec sleep 60")
 		p.says("in")
 		s.hit(p, unix.SIGSTOP)
 		eventually(s.T, "the lease has ended", func() bool { return inspect(s.T, s.locker, s.name).Holder == nil })

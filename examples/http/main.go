@@ -38,7 +38,7 @@ func (h *host) open(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{order}/pay", byOrder(http.HandlerFunc(h.pay)))
-	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	leaseTime = 2 * time.Second       // how long a customer's jobs stand still when their worker is killed
+	leaseTime = 4 * time.Second       // how long a customer's jobs stand still when their worker is killed
 	effort    = 40 * time.Millisecond // the time that a job takes
 )
 

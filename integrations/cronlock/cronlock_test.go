@@ -207,7 +207,7 @@ func TestAJobWithAContextHearsThatItsLockIsLostAndTheLogSaysItOfAnyJob(t *testin
 			if lease.Token() == 0 {
 				t.Error("it runs without a lock")
 			}
-			_ = admin.ForceUnlock(ctx, "invoices")
+			_ = admin.ForceUnlock(context.WithoutCancel(ctx), "invoices")
 			<-ctx.Done()
 			heard <- context.Cause(ctx)
 		}))
@@ -283,7 +283,7 @@ func TestTheLogTellsOfALossAlsoIfTheJobPanics(t *testing.T) {
 		h, admin := newHost(t), world.Host(t, addr)
 		wrap := h.skips(world.Host(t, addr), 0)
 		h.Schedule(&once{}, cron.NewChain(cron.Recover(cron.DiscardLogger), wrap).Then(cronlock.Job(func(ctx context.Context, _ *fairlock.Lease) {
-			if err := admin.ForceUnlock(ctx, "invoices"); err != nil {
+			if err := admin.ForceUnlock(context.WithoutCancel(ctx), "invoices"); err != nil {
 				t.Error(err)
 			}
 			panic("the job's own")

@@ -234,11 +234,11 @@ func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
 			losses := make(chan error, 2)
 			options := grpclock.Options{Lost: func(_ context.Context, _ *grpc.UnaryServerInfo, err error) { losses <- err }}
 			client := serve(t, world.Host(t, addr), options, func(ctx context.Context, order string) error {
-				return errors.Join(admin.ForceUnlock(ctx, order), c.says)
+				return errors.Join(admin.ForceUnlock(context.WithoutCancel(ctx), order), c.says)
 			})
 			if c.says == its { // Join would hide the status
 				client = serve(t, world.Host(t, addr), options, func(ctx context.Context, order string) error {
-					_ = admin.ForceUnlock(ctx, order)
+					_ = admin.ForceUnlock(context.WithoutCancel(ctx), order)
 					return c.says
 				})
 			}

@@ -183,7 +183,7 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 			Lost: func(r *http.Request, err error) { losses <- loss{r.URL.Path, err} },
 		}, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/42" {
-				if err := admin.ForceUnlock(r.Context(), "42"); err != nil {
+				if err := admin.ForceUnlock(context.WithoutCancel(r.Context()), "42"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -73,7 +73,7 @@ func givesUp(s *stage) {
 	c, second := s.thread("c")
 	next := s.overhear()
 	returns(s.T, a.Lock(Fair, s.x))
-	gives := b.TryLockWait(Fair, s.x, time.Second)
+	gives := b.TryLockWait(Fair, s.x, 5*time.Second)
 	s.inLine(s.x, first)
 	waits := c.Lock(Fair, s.x)
 	until(s.T, "both are in line, or the first has given up", func() bool {
@@ -119,14 +119,14 @@ func deadlines(s *stage) {
 
 // cancels: one that stands in line before and one behind are what the cancel changes, or not.
 func cancels(s *stage) {
-	s.cancel(func(th *Thread) *Call { return th.TryLockWait(Fair, s.x, 2*time.Second) }, 2000)
+	s.cancel(func(th *Thread) *Call { return th.TryLockWait(Fair, s.x, 5*time.Second) }, 5000)
 }
 
 func seconds(s *stage) {
-	s.cancel(func(th *Thread) *Call { return th.TryLockSeconds(Fair, s.x, 2) }, 2)
+	s.cancel(func(th *Thread) *Call { return th.TryLockSeconds(Fair, s.x, 5) }, 5)
 }
 
-// cancel has a thread wait for 2 s in vain, and checks what it adds to the deadline of the one
+// cancel has a thread wait for 5 s in vain, and checks what it adds to the deadline of the one
 // before it, and what it takes from the one behind it.
 func (s *stage) cancel(waits func(*Thread) *Call, adds int64) {
 	s.Helper()
@@ -140,7 +140,7 @@ func (s *stage) cancel(waits func(*Thread) *Call, adds int64) {
 	s.after(at.UnixMilli(), []string{waiter}, adds)
 	s.stand(s.x, "behind:1", at.Add(time.Hour))
 	is(s.T, false, gives.Bool)
-	s.after(at.UnixMilli(), []string{"ahead:1", "behind:1"}, 0, time.Hour.Milliseconds()-2000)
+	s.after(at.UnixMilli(), []string{"ahead:1", "behind:1"}, 0, time.Hour.Milliseconds()-5000)
 	must(s.T, s.rdb.Del(s.Context(), queue(s.x), deadlined(s.x)).Err())
 	returns(s.T, a.Unlock(Fair, s.x))
 }

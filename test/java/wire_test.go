@@ -115,7 +115,7 @@ func TestANameMapperIsAppliedBeforeTheNamesOfAllKeysAndTheWatchdogRenewsThem(t *
 			server := redistest.Start(t)
 			s := &stage{T: t, rdb: server.Client(t), j: Start(t, Config{
 				Version: version, Addrs: []string{server.Addr()}, Prefix: "app:{t}:",
-				Watchdog: 2 * time.Second,
+				Watchdog: 6 * time.Second,
 			})}
 			a, holder := s.thread("a")
 			b, waiter := s.thread("b")

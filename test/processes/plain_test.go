@@ -139,9 +139,10 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 
 // patience says how the calls waited: the longest wait, and how many calls waited for too long.
 // overtakers is the largest number of later calls of the same process that came before one of
-// these. A call begins its wait a little after the worker reads the clock.
+// these. A call begins its wait a little after the worker reads the clock: on a busy machine, it may
+// be descheduled in between.
 func (c contest) patience() (longest time.Duration, starved, overtakers int) {
-	const little = 20 * time.Millisecond
+	const little = 300 * time.Millisecond
 	for _, process := range c.processes {
 		for _, turn := range process {
 			waited := turn.Taken.Sub(turn.Asked)

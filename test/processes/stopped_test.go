@@ -21,7 +21,7 @@ func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) 
 		lease, claim time.Duration
 	}{
 		{1, usualLease, world.Claim},
-		{3, time.Second, time.Second}, // a claim is never longer than the lease
+		{3, 2 * time.Second, 2 * time.Second}, // a claim is never longer than the lease
 	} {
 		t.Run(fmt.Sprint(test.stopped, " stopped"), func(t *testing.T) {
 			s := newStage(t)

@@ -22,8 +22,9 @@ const (
 	// at 32768). A port inside it may, while the server is down, become the
 	// local end of some client's connection: then Restart cannot bind, or the
 	// client that redials the dead server even connects to itself. The cluster
-	// bus takes port+10000, which stays below the range too.
-	firstPort, lastPort = 11000, 21999
+	// bus takes port+10000, which no port drawn here equals, and which stays below
+	// 31000: the example quorum draws from there.
+	firstPort, lastPort = 11000, 20999
 )
 
 var errPortTaken = errors.New("port taken")

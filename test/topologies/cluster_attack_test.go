@@ -301,7 +301,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 						cancel()
 					}
 					users.Wait()
-					r.came(time.Since(began), time.Second, nil)
+					r.came(time.Since(began), 5*time.Second, nil)
 				}
 			})
 		}

@@ -28,13 +28,13 @@ func confirmedOnACluster(t *testing.T, c *redistest.Cluster) {
 		defer locker.Close()
 		for _, home := range homes {
 			home.confirms(t, locker, prefix, homes)
-			home.lacks(t, locker, 2, "1 of 2 ", "the server has 1 connected")
+			home.lacks(t, locker, 2, 3*time.Second, "1 of 2 ", "the server has 1 connected")
 		}
 		homes[0].replica.Pause()
 		defer c.AwaitWhole()
 		defer homes[0].replica.Resume()
-		homes[0].lacks(t, locker, 1, "0 of 1 ")
-		homes[0].lacks(t, locker, 2, "0 of 2 ", "the server has 1 connected")
+		homes[0].lacks(t, locker, 1, time.Second, "0 of 1 ")
+		homes[0].lacks(t, locker, 2, time.Second, "0 of 2 ", "the server has 1 connected")
 		for _, home := range homes[1:] {
 			home.confirms(t, locker, prefix, homes[1:]) // the other replicas answer
 		}
@@ -101,9 +101,9 @@ func (h home) confirms(t *testing.T, l conformance.Locker, prefix string, homes 
 }
 
 // lacks locks with more replicas than can confirm the lock. The call must give the lock back.
-func (h home) lacks(t *testing.T, l conformance.Locker, n int, says ...string) {
+func (h home) lacks(t *testing.T, l conformance.Locker, n int, within time.Duration, says ...string) {
 	t.Helper()
-	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, time.Second))
+	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, within))
 	if !errors.Is(err, fairlock.ErrNotReplicated) {
 		t.Fatalf("%d replicas: got %v", n, err)
 	}

@@ -406,27 +406,31 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 	wereQuick(t, failovers, by, nodeTimeout, lease)
 }
 
-// wereQuick objects to processes that stood for long. Two failovers may be slow. The new master may
-// not have heard of the last grants. Then it keeps the lock for a lease for the last holder that it
-// knows, even after that holder's release. Besides, seven servers and four processes share a busy
-// machine. A process that nobody told would ask after 2.5 s, and a grant to one that does not listen
-// costs the others a claim of 3 s.
+// wereQuick objects to processes that stood for long. On a busy machine, the new master has often
+// not heard of the last grants. Then it keeps the lock for a lease for the last holder that it
+// knows, even after that holder's release: all processes stand, and go on together. A grant to a
+// process that does not listen yet costs the others a claim, and they go on far apart. That may
+// happen twice.
 func wereQuick(t *testing.T, failovers []failover, by [][]workers.Turn, nodeTimeout, lease time.Duration) {
 	t.Helper()
-	slow := 0
+	const long, far = 2400 * time.Millisecond, 1500 * time.Millisecond
+	slow, apart := 0, 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
 		t.Logf("kill %d: %v until there was a new master; the processes went on %v later", i, f.over.Sub(f.killed), after)
-		worst := slices.Max(after)
-		if worst > 2400*time.Millisecond {
+		first, worst := slices.Min(after), slices.Max(after)
+		if worst > long {
 			slow++
 		}
-		if worst > lease+1500*time.Millisecond {
+		if worst-first > far {
+			apart++
+		}
+		if worst > lease+world.Claim+time.Second {
 			t.Errorf("kill %d: a process stood for %v", i, worst)
 		}
 	}
-	if slow > 2 {
-		t.Errorf("%d of %d failovers were slow", slow, len(failovers))
+	if slow == len(failovers) || apart > 2 {
+		t.Errorf("of %d failovers %d were slow, and after %d the processes went on far apart", len(failovers), slow, apart)
 	}
 }
 

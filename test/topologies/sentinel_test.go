@@ -148,7 +148,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
-		holder := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+		holder := kind(group.Client(t), fairlock.WithLease(30*time.Second))
 		defer holder.Close()
 		lease, err := holder.Lock(t.Context(), "x")
 		if err != nil {
@@ -156,7 +156,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 		}
 		var line []<-chan conformance.Outcome
 		for range 3 {
-			waiter := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+			waiter := kind(group.Client(t), fairlock.WithLease(30*time.Second))
 			t.Cleanup(func() { _ = waiter.Close() })
 			line = append(line, world.Queue(waiter, "x"))
 		}
