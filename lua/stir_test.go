@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// Pipelines have a pool of their own.
+// With go-redis 9.23 and later, pipelines have a pool of their own.
 func TestStirUsesEachIdleConnectionOfBothPoolsOnceAndNotAgainAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	c, other := server.Client(t), server.Client(t)
@@ -17,9 +17,12 @@ func TestStirUsesEachIdleConnectionOfBothPoolsOnceAndNotAgainAtOnce(t *testing.T
 	pipe.Echo(ctx, "")
 	_, err := pipe.Exec(ctx)
 	must(t, err)
-	stats := c.PoolStats()
+	stats, idle := c.PoolStats(), 3
 	equal(t, "idle", stats.IdleConns, uint32(3))
-	equal(t, "idle, for pipelines", stats.PipelineStats.IdleConns, uint32(1))
+	if stats.PipelineStats != nil {
+		equal(t, "idle, for pipelines", stats.PipelineStats.IdleConns, uint32(1))
+		idle++
+	}
 	s := NewServer(c, "w:", "a")
 	var all sync.WaitGroup
 	s.Spawn(all.Go, nil)
@@ -27,7 +30,7 @@ func TestStirUsesEachIdleConnectionOfBothPoolsOnceAndNotAgainAtOnce(t *testing.T
 	for range 2 {
 		s.Stir(keysOf(t, "x"))
 		all.Wait()
-		equal(t, "pings", redistest.Calls(t, other, "ping")-before, 4)
+		equal(t, "pings", redistest.Calls(t, other, "ping")-before, idle)
 		s.stirredAt(server.Addr(), time.Now()) // however long that took
 	}
 }
