@@ -216,7 +216,7 @@ func TestALockThatIsGrantedTooLateToBeTrustedIsGivenBack(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	for kind, newLocker := range map[string]func(redis.UniversalClient, ...Option) *Locker{"fair": New, "plain": NewPlain} {
 		rdb := redis.NewClient(&redis.Options{Addr: w.addr})
-		const lease = 4 * time.Second
+		const lease = 3 * time.Second
 		slow := delayed{lease, new(atomic.Bool)}
 		rdb.AddHook(slow)
 		a, b := newLocker(rdb), w.locker(newLocker)

@@ -103,7 +103,7 @@ var leaseTests = []test{
 		w.That(before.Sub(asked) >= 6*w.Lease, "trusted for %v", before.Sub(asked))
 		w.NoError(lease.Extend(w.Context(), w.Lease))
 		w.That(!lease.Deadline().Before(before), "shortened")
-		w.Pass(3 * w.Lease)
+		w.Pass(4 * w.Lease)
 		w.NoError(lease.Err())
 		w.That(lease.Extend(w.Context(), 0) != nil, "Extend by nothing")
 		w.Unlock(lease)

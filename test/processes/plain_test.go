@@ -20,6 +20,9 @@ import (
 // starving is how long a call must wait to come before all later calls of its process.
 const starving = time.Second
 
+// little is for how long a busy machine may keep a call from beginning its wait.
+const little = 300 * time.Millisecond
+
 func (s *stage) plainWorker(name string, lease time.Duration) *workers.Worker {
 	s.t.Helper()
 	return workers.StartPlain(s.t, name, s.server.Addr(), lease)
@@ -93,7 +96,7 @@ type contest struct {
 }
 
 // compete has each process call for the lock in that many goroutines, each for that many rounds. It
-// begins when all of them have tried in vain and wait.
+// begins when nobody asks for the lock any more.
 func (s *stage) compete(name string, processes, callers, rounds int, lasting time.Duration) contest {
 	s.t.Helper()
 	locker := reentrant.New(s.rdb)
@@ -109,7 +112,8 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 		}
 	}
 	s.listen(name, int64(processes))
-	// Calls of one process share requests: nobody knows how many there will be.
+	// Calls of one process share requests, so their number says nothing. Soon after the last
+	// request nearly all wait.
 	count, since := s.scripts(), time.Now()
 	s.until("everybody has tried", func() bool {
 		if now := s.scripts(); now != count {
@@ -146,10 +150,8 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 
 // patience says how the calls waited: the longest wait, and how many calls waited for too long.
 // overtakers is the largest number of later calls of the same process that came before one of
-// these. A call begins its wait a little after the worker reads the clock: on a busy machine, it may
-// be descheduled in between.
+// these. A call begins its wait a little after the worker reads the clock.
 func (c contest) patience() (longest time.Duration, starved, overtakers int) {
-	const little = 300 * time.Millisecond
 	for _, process := range c.processes {
 		for _, turn := range process {
 			waited := turn.Taken.Sub(turn.Asked)
@@ -198,12 +200,12 @@ func TestSixtyFourCallersInFourProcessesHaveAPlainLockOneAtATime(t *testing.T) {
 	}
 	longest, starved, overtakers := c.patience()
 	if overtakers > 1 { // a try may have been on its way
-		t.Errorf("%d later calls of the same process came before one that had waited for %v", overtakers, starving)
+		t.Errorf("%d later calls of the same process came before one that had waited for %v", overtakers, starving+little)
 	}
 	total := float64(len(c.turns))
 	p50, p99 := handOvers(c.turns)
 	t.Logf("%.0f grants, 0 overlaps, %.0f grants/s, %.2f requests each, hand-over p50 %v p99 %v, longest wait %v, %d over %v",
-		total, total/c.took.Seconds(), float64(c.requests)/total, p50, p99, longest, starved, starving)
+		total, total/c.took.Seconds(), float64(c.requests)/total, p50, p99, longest, starved, starving+little)
 }
 
 // turnsOfGrants compares the server's grants, in their order, with the turns that the processes
@@ -240,14 +242,14 @@ func TestNoLaterCallOfItsProcessHasAPlainLockBeforeOneThatHasWaitedForASecond(t 
 	c := s.compete("x", processes, callers, rounds, lasting)
 	longest, starved, overtakers := c.patience()
 	if overtakers > 1 { // a try may have been on its way
-		t.Errorf("%d later calls of the same process came before one that had waited for %v", overtakers, starving)
+		t.Errorf("%d later calls of the same process came before one that had waited for %v", overtakers, starving+little)
 	}
 	if starved < callers {
-		t.Errorf("only %d calls waited for longer than %v: that shows nothing", starved, starving)
+		t.Errorf("only %d calls waited for longer than %v: that shows nothing", starved, starving+little)
 	}
 	total := float64(len(c.turns))
 	t.Logf("%d of %.0f waits over %v, the longest %v, at most %d later calls before any of them, %.2f requests each",
-		starved, total, starving, longest, overtakers, float64(c.requests)/total)
+		starved, total, starving+little, longest, overtakers, float64(c.requests)/total)
 }
 
 func TestAPlainLockIsNotGivenToALaterCallOfAProcessWhereOneHasWaitedForASecond(t *testing.T) {

@@ -143,7 +143,7 @@ func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, plac
 			}
 		}
 	}
-	if late > len(outages) {
+	if late > (len(outages)+1)/2 {
 		t.Errorf("%d times a process had the lock only %v after a failover", late, backWithin)
 	}
 	overlaps := overlapping(t, all, outages)
@@ -159,10 +159,10 @@ func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, plac
 // backWithin is how soon after a failover a process has the lock again. A lost subscription is made
 // again within a second, and a dial may take half a second. The rest is for a busy machine. A grant
 // to a process that does not listen yet costs the others a claim, which is longer. Two such grants
-// may follow each other. One process for each failover, on average, may be as late as that.
+// may follow each other. One process for every second failover may be as late as that.
 const (
 	backWithin     = 3 * time.Second
-	backLateWithin = 2 * world.Claim
+	backLateWithin = 2*world.Claim + 2*time.Second
 )
 
 // goesOn returns when a process had the lock again.

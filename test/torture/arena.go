@@ -64,7 +64,7 @@ type life struct {
 	Timeout time.Duration // of the process's client
 	journal string
 	lockers map[int]*closes // the Lockers that were closed, by number
-	stills  []stretch       // in which nothing in the process ran
+	stills  []stretch       // in which the process stood still
 }
 
 // trouble is something that the saboteur did, to one seat or to everybody.

@@ -41,6 +41,8 @@
 //     place. After a loss of data all waiters are out until they are back.
 //   - A write may be refused to an owner that trusts the lock, within the same lease around a loss
 //     of data.
+//   - If the machine kept the server, or the process with the proxies, from working for 200 ms,
+//     that is a trouble for everybody.
 //   - A context may end later by as much as its process stood still, which the process measures,
 //     and by as much as scheduling takes.
 //   - What a closed Locker could not take back within its last second is not its fault.

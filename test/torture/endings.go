@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,13 +24,26 @@ func (c *call) outlives(end int64) int64 {
 	return late
 }
 
-// stood returns for how long nothing ran in a process between two times.
+// stood returns for how long a process stood still between two times.
 func (l *life) stood(from, to int64) int64 {
 	sum := int64(0)
 	for _, s := range l.stills {
 		sum += max(0, min(to, s.to)-max(from, s.from))
 	}
 	return sum
+}
+
+// merged is the same time without overlaps.
+func merged(all []stretch) (merged []stretch) {
+	slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range all {
+		if n := len(merged); n > 0 && s.from <= merged[n-1].to {
+			merged[n-1].to = max(merged[n-1].to, s.to)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	return merged
 }
 
 // closes is how a Locker was closed.

@@ -115,6 +115,7 @@ func readHistory(lives []*life) (*history, error) {
 		}
 		if err == nil {
 			err = h.read(l, text)
+			l.stills = merged(l.stills)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.journal, err)

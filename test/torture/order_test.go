@@ -159,6 +159,31 @@ func TestABusyServerKeepsFromComingBackButEndsNoSubscription(t *testing.T) {
 	}
 }
 
+func TestAMachineThatStandsStillForAMomentEndsNoSubscription(t *testing.T) {
+	l := &life{Process: "p", Seat: 1}
+	for until, want := range map[int64]bool{1500: false, 4000: true} {
+		still := []*trouble{{Kind: machineStood, Seat: everybody, From: at(1000), To: at(until)}}
+		if _, away := l.unreachable(still, at(until), at(until)); away != want {
+			t.Errorf("until %d ms: %v", until, away)
+		}
+	}
+}
+
+func TestOnlyWhatNobodyDidIsTheMachines(t *testing.T) {
+	s := &stalls{end: make(chan struct{}), seen: []*trouble{{From: at(1), To: at(2)}, {From: at(3), To: at(4)}, {From: at(6), To: at(7)}}}
+	made := []*trouble{{Seat: everybody, From: at(3), To: at(5)}, {Seat: 1, From: at(6), To: at(7)}}
+	if all := s.ends(made); len(all) != 2 || all[0].To != at(2) || all[1].To != at(7) {
+		t.Errorf("%v", all)
+	}
+}
+
+func TestTimesInWhichAProcessStoodStillCountOnce(t *testing.T) {
+	l := &life{stills: merged([]stretch{{from: 5, to: 9}, {from: 1, to: 3}, {from: 2, to: 4}, {from: 6, to: 7}})}
+	if stood := l.stood(0, 10); stood != 7 {
+		t.Errorf("%d", stood)
+	}
+}
+
 func TestACutExcusesForAsLongAsItsVictimIsKeptFromComingBack(t *testing.T) {
 	l := &life{Process: "p", Seat: 1}
 	troubles := []*trouble{

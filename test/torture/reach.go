@@ -63,6 +63,9 @@ func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat 
 // scripts, a trouble shorter than it takes to give up a silent connection, and a ping that is
 // answered BUSY.
 func (t *trouble) parts() bool {
+	if t.Kind == machineStood && t.To-t.From < recovery.Nanoseconds() {
+		return false
+	}
 	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal", "BUSY"}, t.Kind)
 }
 

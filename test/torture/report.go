@@ -59,7 +59,7 @@ func (r *report) finish() {
 	r.took = time.Since(calm)
 	last.kill()
 	r.gone = time.Now()
-	r.stood = r.stalls.ends()
+	r.stood = r.stalls.ends(r.troubles)
 	r.troubles = append(r.troubles, r.stood...)
 	slices.SortStableFunc(r.troubles, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
 	r.write()

@@ -99,7 +99,7 @@ const (
 	wrote   kind = "wrote"
 	again   kind = "again"   // the subscription was made again
 	passed  kind = "passed"  // a waiter had been passed over
-	still   kind = "still"   // nothing in this process ran from At to Until
+	still   kind = "still"   // nothing ran here from At to Until, or could be noted
 	closing kind = "closing" // a Locker is about to be closed, by Close or Shutdown as How says
 	drains  kind = "drains"  // a Locker certainly refuses callers that hold nothing
 	closed  kind = "closed"  // Close or Shutdown has returned
