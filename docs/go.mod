@@ -12,7 +12,7 @@ require (
 	github.com/fairlock/locks v0.0.0
 	github.com/fairlock/locks/otel v0.0.0
 	github.com/go-redsync/redsync/v4 v4.18.0
-	github.com/redis/go-redis/v9 v9.22.0
+	github.com/redis/go-redis/v9 v9.23.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.uber.org/goleak v1.3.0

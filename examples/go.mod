@@ -6,7 +6,7 @@ require (
 	github.com/fairlock/locks v0.0.0
 	github.com/fairlock/locks/integrations/httplock v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/redis/go-redis/v9 v9.22.0
+	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/term v0.47.0

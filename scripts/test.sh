@@ -166,17 +166,6 @@ scripts() {
 	race='' test_all ./lua ./quorum && test_all -run 'Request|Together|AtOnce|Masters|Slots' ./lua &&
 		test_all -run 'Herd|Hook|Close|Context' ./quorum
 }
-# newest tests the floors that send requests with a later go-redis than go.mod asks for.
-newest() {
-	local status=0 mod
-	mod=$(mktemp -d)
-	cp go.mod go.sum "$mod"
-	local -x GOWORK=off
-	go get -modfile="$mod/go.mod" github.com/redis/go-redis/v9@v9.23.0 &&
-		race='' test_all -modfile="$mod/go.mod" ./lua ./pubsub || status=$?
-	rm -rf "$mod"
-	return "$status"
-}
 # shellcheck disable=SC2046
 tool() {
 	race='' test_all ./cmd/fairlock && test_all -run 'Trials/.*lost' ./cmd/fairlock
@@ -194,7 +183,7 @@ released() { logged nice -n 19 go test $vet -count=1 ./scripts/release; }
 # Six groups that take about as long as each other.
 torturing() { in_turn torture java; }
 building() { in_turn floors vetted guests; }
-scripting() { in_turn scripts newest rooms_of_tool; }
+scripting() { in_turn scripts rooms_of_tool; }
 processing() { in_turn processes tool; } # the tool late: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then
