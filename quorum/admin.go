@@ -134,17 +134,22 @@ func (l *Locker) seen(ctx context.Context, name string) (lua.Keys, []view, error
 }
 
 // takes has a ticket leave all nodes. It is an error if no majority answers. out is how many nodes
-// have nothing of the ticket now.
+// have nothing of the ticket now. A holder that is cut off has no news of a force while it trusts
+// the lock, so the mark lasts for the longest lease.
 func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by taking) (out int, err error) {
 	type ended struct {
 		node int
 		was  lua.Was
 		err  error
 	}
+	late := rules.Late
+	if by == byForce {
+		late = max(late, l.most)
+	}
 	done := make(chan ended, len(l.nodes))
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		l.round(func(i int) error {
-			was, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), by)
+			was, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, late.Milliseconds(), by)
 			done <- ended{i, was, err}
 			return err
 		})

@@ -355,3 +355,26 @@ func TestAWaiterThatWasToldOfItsEvictionHasTheLockOnlyIfANodeKnowsThat(t *testin
 		})
 	}
 }
+
+// A holder that is cut off hears of the force only with its next renewal.
+func TestAForceIsRememberedForAsLongAsItsHolderMayTrustTheLock(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		const longest = 10 * time.Minute
+		l := h.afresh(WithLongestLease(longest))
+		h.has(l, "x")
+		if err := l.ForceUnlock(h.Context(), "x"); err != nil {
+			h.Fatal(err)
+		}
+		for i, node := range h.nodes {
+			kept := time.Duration(0)
+			for _, key := range node.Keys() {
+				if text, _ := node.Get(key); text == "forced" {
+					kept = node.TTL(key)
+				}
+			}
+			if kept < longest-time.Second {
+				h.Errorf("node %d remembers it for %v", i+1, kept)
+			}
+		}
+	})
+}

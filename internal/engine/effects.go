@@ -7,9 +7,15 @@ import "time"
 type effects struct {
 	shares []*share // whose contexts end
 	cause  error
-	gone   []*Hold // the Locker can forget them
-	leaves []*Hold // the same, once they have left the server; each counts as a task
+	gone   []*Hold     // the Locker can forget them
+	leaves []departure // the same, once they have left the server; each counts as a task
 	lost   []loss
+}
+
+// departure is a lost hold that leaves the server from that time on.
+type departure struct {
+	hold *Hold
+	from time.Time
 }
 
 // loss is what the user is told of a lost lock.
@@ -39,11 +45,12 @@ func (e *effects) carryOut(c *Core) {
 	for _, s := range e.shares {
 		s.cancel(e.cause)
 	}
-	for _, h := range e.leaves { // only now: somebody else has the lock then
+	for _, l := range e.leaves { // only now: somebody else has the lock then
 		go func() {
 			defer c.Done()
-			c.takeBack(h)
-			c.strategy.Forget(h)
+			c.rest(l.from)
+			c.takeBack(l.hold)
+			c.strategy.Forget(l.hold)
 		}()
 	}
 	for _, l := range e.lost {

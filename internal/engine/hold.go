@@ -190,10 +190,28 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	c.finish()
 	if leave {
 		c.Begun() // now: a Close that comes between waits for it
-		after.leaves = append(after.leaves, h)
+		from := time.Time{}
+		if why == rules.Expired || words == causes[rules.Expired] {
+			from = h.Term.Ends // the margin is the holder's, to stop
+		}
+		after.leaves = append(after.leaves, departure{h, from})
 		return
 	}
 	after.gone = append(after.gone, h)
+}
+
+// rest returns at that time, or when the Locker is closed.
+func (c *Core) rest(until time.Time) {
+	left := rules.Until(until, time.Now())
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.stop:
+	}
 }
 
 // takeBack sends the leave of a lost hold, until the leave is answered or can no longer matter.

@@ -242,6 +242,29 @@ func TestAHolderThatCannotReachTheServerStopsTrustingBeforeAnybodyElseHasTheLock
 	})
 }
 
+func TestAHolderWhoseLeaseWasNotRenewedHasItsMarginToStopThoughTheServerIsBackAtOnce(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		for name, back := range map[string]func(n *network){
+			"requests arrive late": (*network).resume,
+			"requests are lost":    func(n *network) { n.breaks(); n.resume() },
+		} {
+			a, network := b.client()
+			c, _ := b.client()
+			lease := b.lock(a)
+			next := b.queue(c, 1)
+			network.stop()
+			<-lease.Done()
+			lost := time.Now()
+			back(network)
+			l := <-next
+			if early := time.Since(lost); early < 3*time.Second || early > 4*time.Second {
+				t.Errorf("%s: trust ended %v before the next one had the lock, want the margin of 3 s", name, early)
+			}
+			b.unlock(l)
+		}
+	})
+}
+
 func TestAStoppedWaiterCostsAClaimAndOneEnterOnceAndDoesNotBelieveItsOldGrant(t *testing.T) {
 	inFakeTime(t, func(b *bubble) {
 		a, _ := b.client()

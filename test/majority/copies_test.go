@@ -17,7 +17,7 @@ import (
 var copied = map[string]string{
 	"admin.go evict":       "b6c5bf6e",
 	"admin.go force":       "d014c915",
-	"admin.go takes":       "727095eb",
+	"admin.go takes":       "df4a047e",
 	"admin.go waiterOf":    "a94b4342",
 	"call.go answered":     "eabd9ec5",
 	"call.go begin":        "1b7833b1",
