@@ -8,14 +8,16 @@ type effects struct {
 	shares []*share // whose contexts end
 	cause  error
 	gone   []*Hold     // the Locker can forget them
-	leaves []departure // the same, once they have left the server; each counts as a task
+	leaves []departure // the same, later; each counts as a task
 	lost   []loss
 }
 
-// departure is a lost hold that leaves the server from that time on.
+// departure is a lost hold that the Locker forgets from that time on. Until then the server may have
+// it, and its user the margin to stop: whoever finds its ticket gives back nothing.
 type departure struct {
-	hold *Hold
-	from time.Time
+	hold  *Hold
+	from  time.Time
+	leave bool // from the server, first
 }
 
 // loss is what the user is told of a lost lock.
@@ -49,7 +51,9 @@ func (e *effects) carryOut(c *Core) {
 		go func() {
 			defer c.Done()
 			c.rest(l.from)
-			c.takeBack(l.hold)
+			if l.leave {
+				c.takeBack(l.hold)
+			}
 			c.strategy.Forget(l.hold)
 		}()
 	}

@@ -188,13 +188,13 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	h.makeReady()
 	c.unwatch(h)
 	c.finish()
-	if leave {
+	from := time.Time{}
+	if why == rules.Expired || words == causes[rules.Expired] {
+		from = h.Term.Ends
+	}
+	if leave || !rules.Passed(from, time.Now()) {
 		c.Begun() // now: a Close that comes between waits for it
-		from := time.Time{}
-		if why == rules.Expired || words == causes[rules.Expired] {
-			from = h.Term.Ends // the margin is the holder's, to stop
-		}
-		after.leaves = append(after.leaves, departure{h, from})
+		after.leaves = append(after.leaves, departure{h, from, leave})
 		return
 	}
 	after.gone = append(after.gone, h)

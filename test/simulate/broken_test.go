@@ -35,6 +35,7 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 		broken    Break
 	}{
 		"a client that trusts its lock for longer than it may": {1, Break{Trust: 5 * time.Second}},
+		"a user that takes longer to stop than it may":         {1, Break{Stop: time.Minute}},
 		"a context that lives for longer than its lock":        {1, Break{Context: 5 * time.Second}},
 		"a message that names another token":                   {1, Break{Message: largerToken}},
 		"a waiter that is told that it was evicted": {2, Break{Message: func(payload string) string {

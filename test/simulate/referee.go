@@ -155,6 +155,7 @@ func (l *look) after(reply []byte) {
 		l.holds(lk, was, is)
 		l.size(lk, is)
 		l.released(lk, was)
+		l.stopping(lk, was)
 		if g := l.given(lk, was, is); g != nil && !l.r.w.plan.Plain {
 			l.order(lk, was, is, g)
 		}

@@ -33,6 +33,7 @@ type Break struct {
 	Script  func(verb, source string) string // the text that the server executes in place of a script
 	Message func(payload string) string      // the text that a subscriber hears in place of a message
 	Trust   time.Duration                    // how much longer clients trust than they say
+	Stop    time.Duration                    // how much longer than their margin users take to stop
 	// After this time the referee takes the first client's Locker for closed.
 	Closed  time.Duration
 	Context time.Duration     // how much later than in truth contexts end for the referee
