@@ -34,7 +34,8 @@
 //     when the call returns. It ends when Unlock is called or Lease.Deadline has passed, whether or
 //     not anybody looks. For a user that looks at the contexts, trust ends with the last of them,
 //     which is not after the Deadline (context.go). No mutex is held while the user's code runs
-//     (trouble.go). Every other request leaves a live hold as it is (referee.go).
+//     (trouble.go). Every other request leaves a live hold as it is (referee.go). A lock that is
+//     lost by its lease leaves no sooner than that ends: its user may be stopping (stopping.go).
 //   - 2: a grant passes by no waiter that is alive and reachable, and no such waiter is dropped
 //     from the line. Who is evicted is told so, and nobody else is.
 //   - 3: tokens only grow. A resource that remembers the largest token refuses no holder that has
