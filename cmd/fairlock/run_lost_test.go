@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -79,6 +80,22 @@ func TestAServerThatIsGoneAtTheEndDoesNotSpoilTheResult(t *testing.T) {
 	must(t, err)
 	p.ends(4)
 	p.complains("unlock", "the lock is free at the end of its lease")
+}
+
+func TestAReleaseThatIsConfirmedOnlyAfterTheLeaseDoesNotSpoilTheResult(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := launch(t, s, "run", "--lease", "4s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
+	p.says("in")
+	left, err := s.Client(t).PTTL(t.Context(), "fairlock:lock:{x}").Result()
+	must(t, err)
+	s.Pause()
+	over := time.After(left + time.Millisecond)
+	must(t, p.stdin.Close()) // the command ends while the lock is trusted
+	<-over
+	s.Resume()
+	p.ends(4)
+	p.complains(`unlock "x"`, "confirmed")
 }
 
 func TestALockIsSaidToBeReleasedOnlyIfTheServerHasConfirmedIt(t *testing.T) {

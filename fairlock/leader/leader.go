@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/engine"
 )
 
 // Func is what the leader does. Its context ends with that of Run, and with cause
@@ -38,7 +39,8 @@ type settings struct {
 	lock      []fairlock.LockOption
 }
 
-// OnElected has Run call f each time when this instance begins to lead, before the Func.
+// OnElected has Run call f each time when this instance begins to lead, before the Func. If the
+// leadership ends before f returns, the Func is not called in that term.
 func OnElected(f func(lease *fairlock.Lease)) Option {
 	return func(s *settings) { s.onElected = f }
 }
@@ -95,10 +97,10 @@ func Run(ctx context.Context, locker fairlock.Interface, name string, f Func, op
 		switch {
 		case term.lost != nil:
 			c.onLost(term.lost)
-			if ctx.Err() != nil {
+			if engine.HasEnded(ctx) {
 				return errors.Join(term.err, term.lost)
 			}
-		case term.led || ctx.Err() != nil || final(term.err):
+		case term.led || engine.HasEnded(ctx) || final(term.err):
 			return term.err
 		default:
 			pause := c.backoff.next()
@@ -155,9 +157,13 @@ type term struct {
 // serve waits in line and leads once.
 func (c *candidate) serve(ctx context.Context) (t term) {
 	var led time.Time // until when it led as the Func returned; zero: it had lost
+	var gone error    // why it did not lead any more as OnElected returned
 	released := c.locker.Do(ctx, c.name, func(ctx context.Context, lease *fairlock.Lease) error {
 		c.backoff, t.led = 0, true
 		c.onElected(lease)
+		if gone = lease.Err(); gone != nil { // the hook may have taken long; another may lead
+			return nil
+		}
 		t.err = c.f(ctx, lease)
 		if lease.Err() == nil {
 			led = lease.Deadline()
@@ -168,6 +174,8 @@ func (c *candidate) serve(ctx context.Context) (t term) {
 	switch {
 	case t.led && errors.Is(released, fairlock.ErrLost) && !ended:
 		t.lost = released
+	case gone != nil && released == nil: // the hook itself has unlocked
+		t.err = gone
 	case t.err == nil:
 		t.err = released
 	case released != nil:

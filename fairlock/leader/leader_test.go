@@ -131,6 +131,50 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 	})
 }
 
+func TestAnInstanceThatHasLostBeforeOnElectedReturnsDoesNotLeadInThatTerm(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), world.Host(t, addr, fairlock.WithLease(world.CalmLease))
+		terms, turns := 0, 0
+		var lost []error
+		err := leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error {
+			if turns++; terms == 1 {
+				t.Error("it leads beside the next one")
+			}
+			return nil
+		}, leader.OnElected(func(lease *fairlock.Lease) {
+			if terms++; terms == 1 {
+				world.Must(t, admin.ForceUnlock(t.Context(), "active"))
+				world.Next(t, lease.Done())
+			}
+		}), leader.OnLost(func(err error) { lost = append(lost, err) }))
+		if err != nil || terms != 2 || turns != 1 || len(lost) != 1 {
+			t.Fatalf("%v, after %d terms, %d turns and the losses %v", err, terms, turns, lost)
+		}
+		if !errors.Is(lost[0], fairlock.ErrLost) {
+			t.Errorf("the hook was told %v", lost[0])
+		}
+	})
+}
+
+func TestAnInstanceWhoseHookGivesTheLockBackDoesNotLeadAndRunSaysWhy(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		unlocks, closes := world.Host(t, addr), world.Host(t, addr)
+		for want, c := range map[error]struct {
+			locker *fairlock.Locker
+			hook   func(*fairlock.Lease)
+		}{
+			fairlock.ErrNotHeld: {unlocks, func(lease *fairlock.Lease) { world.Must(t, lease.Unlock(t.Context())) }},
+			fairlock.ErrClosed:  {closes, func(*fairlock.Lease) { world.Must(t, closes.Close()) }},
+		} {
+			err := leader.Run(t.Context(), c.locker, "active", never(t), leader.OnElected(c.hook),
+				leader.OnLost(func(err error) { t.Errorf("OnLost was told %v", err) }))
+			if !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+	})
+}
+
 func TestAResignationThatIsConfirmedOnlyAfterTheLeaseIsNoLoss(t *testing.T) {
 	for _, silent := range []time.Duration{4 * time.Second, 4900 * time.Millisecond, 6 * time.Second} {
 		bubbles.Test(t, func(t *testing.T) {
@@ -230,6 +274,47 @@ func TestAContextThatEndsWhileTheServerIsAwayEndsRun(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
 		t.Error(err)
 	}
+}
+
+func TestAContextThatIsDoneAndHasNoErrorEndsAFollower(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), world.Host(t, addr)
+		held, err := admin.Lock(t.Context(), "active")
+		world.Must(t, err)
+		ctx, log, ended := newMute(t), new(lines), make(chan error, 1)
+		go func() {
+			ended <- leader.Run(ctx, l, "active", never(t), leader.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		}()
+		world.UntilWaiting(t, admin, "active", 1)
+		close(ctx.done)
+		if err := world.Next(t, ended); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if said := log.String(); said != "" {
+			t.Errorf("the log says %s", said)
+		}
+		world.Must(t, held.Unlock(t.Context()))
+	})
+}
+
+func TestAContextThatIsDoneAndHasNoErrorEndsALeaderThatHasLost(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), world.Host(t, addr)
+		ctx, ended, turns, lost := newMute(t), make(chan error, 1), 0, 0
+		go func() {
+			ended <- leader.Run(ctx, l, "active", func(context.Context, *fairlock.Lease) error {
+				if turns++; turns == 1 {
+					_ = admin.ForceUnlock(t.Context(), "active")
+					close(ctx.done)
+				}
+				return nil
+			}, leader.OnLost(func(error) { lost++ }), leader.WithLogger(slog.New(slog.DiscardHandler)))
+		}()
+		err := world.Next(t, ended)
+		if !errors.Is(err, fairlock.ErrLost) || turns != 1 || lost != 1 {
+			t.Errorf("%v, after %d losses in %d turns", err, lost, turns)
+		}
+	})
 }
 
 func TestALeaderThatASilentServerCannotConfirmStopsBeforeItsLeaseEndsAndLeadsAgainLater(t *testing.T) {
@@ -387,6 +472,18 @@ func never(t *testing.T) leader.Func {
 		return nil
 	}
 }
+
+// mute is a context of the user's own type that has no error when it is done.
+type mute struct {
+	context.Context
+	done chan struct{}
+}
+
+func newMute(t *testing.T) *mute { return &mute{t.Context(), make(chan struct{})} }
+
+func (m *mute) Done() <-chan struct{} { return m.done }
+
+func (*mute) Err() error { return nil }
 
 func panicOf(f func()) (got any) {
 	defer func() { got = recover() }()

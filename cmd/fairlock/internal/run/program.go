@@ -56,12 +56,15 @@ func unrunnable(name string, err error) error {
 // server has confirmed that. The error says how to exit.
 func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal, released func(*fairlock.Lease)) error {
 	code, err := p.run(lease, signals)
+	held, until := lease.Err() == nil, lease.Deadline()
 	unlocked := lease.Unlock(context.Background())
 	switch lost := errors.Is(unlocked, fairlock.ErrLost); {
 	case unlocked == nil:
 		released(lease)
 	case !lost: // the command has not suffered
 		exit.Complain(p.out, fmt.Errorf("%w; the lock is free at the end of its lease", unlocked))
+	case held && late(until, time.Now()) > 0: // nor here: only the answer came after the lease
+		exit.Complain(p.out, fmt.Errorf("%w; the command had ended before", unlocked))
 	case err == nil:
 		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
 	}
