@@ -70,7 +70,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	})
 	if err != nil {
 		l.mu.Lock()
-		l.hurry(keys) // an answer that was lost may have carried a grant
+		l.hurry(keys.Record()) // an answer that was lost may have carried a grant
 		l.mu.Unlock()
 		return &Error{Op: "force", Name: name, Err: err}
 	}

@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/fairlock/locks/internal/batch"
 )
@@ -12,7 +13,29 @@ const mostTogether = 100
 
 // batches are requests of one kind, by record key. What is ready at the same moment goes out as one.
 // A value exists as long as a request is under way. All of it is guarded by Locker.mu.
-type batches map[string]batch.Batcher[*attempt]
+type batches map[string]requests
+
+// requests are those for one lock.
+type requests struct {
+	batch.Batcher[*attempt]
+	missed time.Time // when their calls may last have missed something; 0: never
+}
+
+// miss notes that the calls whose requests are under way may have missed something. Until such a
+// request is answered, no line has its calls.
+func (b batches) miss(record string, now time.Time) {
+	if r, ok := b[record]; ok {
+		r.missed = now
+		b[record] = r
+	}
+}
+
+// missedSince reports whether the calls may have missed something since the time at which their
+// request was sent.
+func (b batches) missedSince(record string, sent time.Time) bool {
+	r, ok := b[record]
+	return ok && !r.missed.Before(sent)
+}
 
 // begin is [batch.Batcher.Begin].
 func (b batches) begin(a *attempt, shares, waits bool, most int) (with *batch.Batch[*attempt], sends bool) {

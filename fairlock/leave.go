@@ -141,7 +141,7 @@ func (l *Locker) sendOnce(ctx context.Context, server *lua.Server, keys lua.Keys
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err != nil && lua.Unanswered(err) {
-			l.hurry(keys)
+			l.hurry(keys.Record())
 		}
 		if left.Grant != nil {
 			l.grantedInPassing(keys, left.Grant, sent)

@@ -68,11 +68,13 @@ func (ln *line) enterAt(at time.Time) {
 	ln.alarm.By(ln.Due)
 }
 
-// hurry makes the waiters of a lock ask at once, because they may have missed something. l.mu must
-// be held.
-func (l *Locker) hurry(keys lua.Keys) {
-	if ln := l.lines[keys.Record()]; ln != nil {
-		ln.enterAt(time.Now())
+// hurry makes the waiters of a lock ask at once, because they may have missed something. Calls
+// whose first request is under way ask again when it is answered. l.mu must be held.
+func (l *Locker) hurry(record string) {
+	now := time.Now()
+	l.arrivals.miss(record, now)
+	if ln := l.lines[record]; ln != nil {
+		ln.enterAt(now)
 	}
 }
 
@@ -260,6 +262,9 @@ func (l *Locker) answered(x exchange) {
 	ln.failing.Over()
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
 	blind := ln.Answered(&e, now, waits)
+	if waits && l.arrivals.missedSince(record, sent.Sent) {
+		ln.EnterAt(now)
+	}
 	ln.alarm.By(ln.Due)
 	if blind || waits && l.subscriptions[l.core.Server.Channel(ln.keys)] == nil { // or heard by one that is ending
 		l.listen(ln.keys, sent.Session)

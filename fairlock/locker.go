@@ -86,10 +86,10 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if it is free and nobody waits for it. It never waits: one round trip, or
-// two if the first removes what is dead and in the way. If that goes unanswered, TryLock asks again
-// for up to a second. If somebody else has the lock or comes first, the error is a *HeldError. It
-// says who has the lock, for how long, and how many wait.
+// TryLock takes the lock if it is free and nobody waits for it. It never waits: one round trip, and
+// one more for every 500 waiters that are dead and in the way, 20 at most. If a request goes
+// unanswered, TryLock asks again for up to a second. If somebody else has the lock or comes first,
+// the error is a *HeldError. It says who has the lock, for how long, and how many wait.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }

@@ -96,10 +96,13 @@ func (l *Locker) subscribed(s *subscription) {
 	l.sessions++
 	s.session = l.sessions
 	if s.idle != nil { // one of thousands that may come up together
-		l.hurry(s.keys)
+		l.hurry(s.keys.Record())
 	} else {
 		for _, record := range slices.Sorted(maps.Keys(l.lines)) { // the same order every time
-			l.lines[record].enterAt(time.Now())
+			l.hurry(record)
+		}
+		for record := range l.arrivals {
+			l.arrivals.miss(record, time.Now())
 		}
 	}
 	l.mu.Unlock()

@@ -8,6 +8,10 @@ import (
 // MaxTickets is the most tickets that one Enter or Leave may carry.
 const MaxTickets = 500
 
+// mostClearing is how often a try asks again while it clears the line of the dead, of 10,000 more.
+// It is bounded so that a try ends even where they come as fast as they are dropped.
+const mostClearing = 20
+
 // Place is a waiter's position in time: the server's clock at the waiter's first arrival, made
 // larger than the place ahead of it. Zero means that there is none yet.
 type Place = Micros
@@ -70,7 +74,7 @@ type Entered struct {
 	More      bool          // the lock is free and the line still begins with dead tickets: ask again
 	Grant     *OtherGrant   // to a ticket of this client that was not in the request
 	Tickets   []TicketState // in the order of the request
-	Confirmed *Confirmed    // if Replicas were asked for
+	Confirmed *Confirmed    // if Replicas were asked for; see Server.Enter
 }
 
 // TicketState is the answer for one ticket.
@@ -83,9 +87,10 @@ type TicketState struct {
 	Returned bool  // it is in line again: it had been passed over, swept, or lost by the server
 }
 
-// Enter runs enter.lua: one request, and another one for a try that finds that the lock has just
-// become free: it dropped the dead of a line, or a record that nothing else would end. A try that
-// waits for replicas asks no second time: it would wait for them twice.
+// Enter runs enter.lua: one request, and further ones for a try that finds that the lock has just
+// become free: it dropped the dead of a line, or a record that nothing else would end. The further
+// ones ask no replicas, since each might wait for them anew: if such a request brings the lock,
+// there is no Confirmed. If too few replicas have the first, the lock is not to be had in time.
 func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error) {
 	var first Ticket
 	var lease, owner string
@@ -113,7 +118,11 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		args = append(args, t.Ticket.text, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
 	answer, err := s.enter(ctx, keys, &e, args)
-	if err == nil && e.Try && answer.More && !e.Replicas.Asked() {
+	if got := answer.Confirmed; got != nil && !got.Enough(e.Replicas) {
+		return answer, err
+	}
+	e.Replicas = Replicas{}
+	for i := 0; err == nil && e.Try && answer.More && i < mostClearing; i++ {
 		answer, err = s.enter(ctx, keys, &e, args)
 	}
 	return answer, err

@@ -3,6 +3,10 @@ package lua
 import (
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 func TestATryOfAHeldLockTellsTheHolderAndChangesNothing(t *testing.T) {
@@ -108,6 +112,81 @@ func TestATryOfAFreeLockTakesItWhenOnlyDeadTicketsAreInLine(t *testing.T) {
 				s.lined()
 			})
 		})
+	}
+}
+
+func TestATryOfAFreeLockTakesItHoweverManyDeadTicketsOneRequestLeavesInLine(t *testing.T) {
+	for _, death := range []string{"overdue", "unreachable"} {
+		t.Run(death, func(t *testing.T) {
+			twice(t, func(t *testing.T, s *site) {
+				a, b := s.party("a"), s.party("b")
+				a.holds(usual)
+				s.kill(b, death, b.queueMany(3*mostDropped)...)
+				s.endRecord()
+				state, answer := a.try(a.ticket(usual))
+				equal(t, "status", state.Status, Granted)
+				equal(t, "waiting", answer.Waiting, 0)
+				s.lined()
+			})
+		})
+	}
+}
+
+func TestATryBehindDeadTicketsLetsTheLivingOnesAmongThemGoFirst(t *testing.T) {
+	twice(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		a.holds(usual)
+		b.queueMany(3 * mostDropped)
+		b.die()
+		next, _ := c.waits(usual)
+		s.endRecord()
+		state, answer := a.try(a.ticket(usual))
+		equal(t, "status", state.Status, Taken)
+		equal(t, "token", answer.Token, c.granted(next))
+	})
+}
+
+func TestATryGivesUpAfterSoManyRequests(t *testing.T) {
+	s := onRedis(t)
+	a, b := s.party("a"), s.party("b")
+	a.holds(usual)
+	b.queueMany((1+mostClearing)*mostDropped + 1)
+	b.die()
+	s.endRecord()
+	state, answer := a.try(a.ticket(usual))
+	equal(t, "status", state.Status, Taken)
+	equal(t, "more", answer.More, true)
+	s.lined(s.line()[0])
+	state, _ = a.try(a.ticket(usual))
+	equal(t, "status of the next", state.Status, Granted)
+}
+
+// Each question to the replicas may take as long as the caller has for it.
+func TestATryThatClearsALineAsksTheReplicasOnceAndGoesOnIfTheyAnswer(t *testing.T) {
+	for have, want := range map[string]Status{":1\r\n": Granted, ":0\r\n": Taken} {
+		s := onRedis(t)
+		proxy := faultproxy.New(t, single(t).Addr())
+		waits := proxy.Add(faultproxy.Rule{
+			Match:  faultproxy.Command("wait"),
+			Action: faultproxy.RewriteReply(func([]byte) []byte { return []byte(have) }),
+		})
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+		t.Cleanup(func() { _ = rdb.Close() }) // nothing depends on how a connection ends
+		b := s.party("b")
+		s.deaf("c").holds(usual)
+		b.queueMany(3 * mostDropped)
+		b.die()
+		s.endRecord()
+		a := NewServer(rdb, Channels("fairlock"), "a")
+		answer, err := a.Enter(ctx, s.keys, Enter{
+			Try: true, Spare: usual, Replicas: Replicas{N: 1, Within: time.Millisecond},
+			Tickets: []EnterTicket{{Ticket: NewTicket("a", 1, usual, "", "")}},
+		})
+		must(t, err)
+		equal(t, "status", answer.Tickets[0].Status, want)
+		equal(t, "questions", waits.Executed(), 1)
+		// The caller asks for those of the grant.
+		equal(t, "has copies", answer.Confirmed != nil, want == Taken)
 	}
 }
 
