@@ -2,6 +2,7 @@
 # Runs go mod tidy -diff and golangci-lint over every module; go vet is one of its linters.
 # Arguments go to golangci-lint, for example --fix.
 . "$(dirname "$0")/lib.sh"
+sooner
 for dir in $(modules); do
 	(cd "$dir" && GOWORK=off go mod tidy -diff)
 done

@@ -7,6 +7,7 @@
 # the output names what was skipped. With FAIRLOCK_REQUIRE_REDIS=1, as in CI, a missing server is a
 # failure. With FAIRLOCK_LINTED=1, make lint does what go vet would do here.
 . "$(dirname "$0")/lib.sh"
+sooner
 
 missing=()
 if ! use_redis; then

@@ -190,7 +190,7 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	c.finish()
 	from := time.Time{}
 	if why == rules.Expired || words == causes[rules.Expired] {
-		from = h.Term.Ends
+		from = h.Term.Ends.Add(time.Millisecond) // by then the server has ended it, if it could
 	}
 	if leave || !rules.Passed(from, time.Now()) {
 		c.Begun() // now: a Close that comes between waits for it
