@@ -161,10 +161,9 @@ func (c *candidate) serve(ctx context.Context) (t term) {
 	released := c.locker.Do(ctx, c.name, func(ctx context.Context, lease *fairlock.Lease) error {
 		c.backoff, t.led = 0, true
 		c.onElected(lease)
-		if gone = lease.Err(); gone != nil { // the hook may have taken long; another may lead
-			return nil
+		if gone = lease.Err(); gone == nil { // the hook may have taken long; another may lead
+			t.err = c.f(ctx, lease)
 		}
-		t.err = c.f(ctx, lease)
 		if lease.Err() == nil {
 			led = lease.Deadline()
 		}
