@@ -239,7 +239,7 @@ func (l *Locker) strive(i int, calls ...*call) {
 	}
 	var all []renewal
 	for _, c := range calls {
-		if c.hold != nil && !c.Underway(i) && !c.HasLost(i) {
+		if c.hold != nil && !c.Underway(i) && !c.HasLost(i) && l.core.Held(c.hold) {
 			all = append(all, c.striving())
 		}
 	}

@@ -12,12 +12,12 @@ type effects struct {
 	lost   []loss
 }
 
-// departure is a lost hold that the Locker forgets from that time on. Until then the server may have
-// it, and its user the margin to stop: whoever finds its ticket gives back nothing.
+// departure is a lost hold that the Locker forgets after a rest. For so long the server may have it,
+// and its user the margin to stop: whoever finds its ticket gives back nothing.
 type departure struct {
 	hold  *Hold
-	from  time.Time
-	leave bool // from the server, first
+	rest  time.Duration
+	leave bool // from the server, before it is forgotten
 }
 
 // loss is what the user is told of a lost lock.
@@ -50,7 +50,7 @@ func (e *effects) carryOut(c *Core) {
 	for _, l := range e.leaves { // only now: somebody else has the lock then
 		go func() {
 			defer c.Done()
-			c.rest(l.from)
+			c.rest(l.rest)
 			if l.leave {
 				c.takeBack(l.hold)
 			}

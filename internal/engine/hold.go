@@ -152,9 +152,19 @@ func (h *Hold) recount(number uint64) {
 func (c *Core) Lose(h *Hold, why rules.Why) {
 	c.mu.Lock()
 	var after effects
+	if why == rules.Vanished {
+		c.expire(h, &after) // the strategy may say so of what was trusted for too long
+	}
 	c.lose(h, why, &after)
 	c.mu.Unlock()
 	after.carryOut(c)
+}
+
+// Held reports whether h is held, and not lost or given back.
+func (c *Core) Held(h *Hold) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return h.State == rules.Held
 }
 
 // lose ends the trust in h. c.mu must be held; the caller carries after out once it is not.
@@ -168,7 +178,10 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 		return
 	}
 	leave := h.Lose(why, time.Now(), h.Requests.Open()) || len(h.followers()) > 0
-	turn := h.turn
+	turn, rest := h.turn, time.Duration(0)
+	if len(turn.shares) > 0 && (why == rules.Expired || words == causes[rules.Expired]) {
+		rest = rules.Margin(h.Term.Span) + time.Millisecond // the lease has ended by then, as a rule
+	}
 	turn.release.err = &reason{ErrLost, words}
 	after.end(turn, ErrLost)
 	adopted := turn.adopted
@@ -187,26 +200,28 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	}
 	h.makeReady()
 	c.unwatch(h)
-	c.finish()
-	from := time.Time{}
-	if why == rules.Expired || words == causes[rules.Expired] {
-		from = h.Term.Ends.Add(time.Millisecond) // by then the server has ended it, if it could
-	}
-	if leave || !rules.Passed(from, time.Now()) {
+	if leave || rest > 0 {
 		c.Begun() // now: a Close that comes between waits for it
-		after.leaves = append(after.leaves, departure{h, from, leave})
-		return
+		after.leaves = append(after.leaves, departure{h, rest, leave})
+	} else {
+		after.gone = append(after.gone, h)
 	}
-	after.gone = append(after.gone, h)
+	if rest == 0 { // else the user may still be stopping
+		c.finish()
+	}
 }
 
-// rest returns at that time, or when the Locker is closed.
-func (c *Core) rest(until time.Time) {
-	left := rules.Until(until, time.Now())
-	if left <= 0 {
+// rest returns after a holder's margin, or when the Locker is closed, and counts the hold out.
+func (c *Core) rest(d time.Duration) {
+	if d == 0 {
 		return
 	}
-	timer := time.NewTimer(left)
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.finish()
+	}()
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

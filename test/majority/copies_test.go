@@ -31,7 +31,7 @@ var copied = map[string]string{
 	"hold.go outcome":      "7655abd6",
 	"hold.go renewIn":      "f10e273c",
 	"hold.go renewedIn":    "2969c413",
-	"hold.go strive":       "85db9ea7",
+	"hold.go strive":       "6eefbd20",
 	"hold.go tell":         "41c2eb71",
 	"leave.go abandon":     "64130fc1",
 	"line.go beat":         "27d87a7b",

@@ -19,7 +19,11 @@ func (l *look) stopping(lk *lock, was *state) {
 		if err != nil || b.lk != lk || b.by != l.by || b.token != was.token || !single(b.owner) {
 			continue
 		}
-		stopped := b.lease.Deadline().Add(fairlock.Margin(min(ticket.Lease, lua.Claim)) + l.r.w.plan.Break.Stop)
+		written := ticket.Lease
+		if g := lk.grants[was.token]; g != nil {
+			written = g.written
+		}
+		stopped := b.lease.Deadline().Add(fairlock.Margin(min(ticket.Lease, lua.Claim, written)) + l.r.w.plan.Break.Stop)
 		if err := b.lease.Err(); err != nil && strings.Contains(err.Error(), "its lease ended before it could be renewed") && time.Now().Before(stopped) {
 			l.r.violated(1, "%s: %s may be stopping until %v, and its token %d left", lk.name, l.by.name, stopped.Sub(l.r.w.start), b.token)
 		}

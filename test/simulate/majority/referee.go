@@ -138,11 +138,16 @@ func (r *referee) callOf(lk *lock, ticket string) *call {
 	return nil
 }
 
+// hasLost reports whether a call has lost its lock: its ticket leaves when the lease ends.
+func (r *referee) hasLost(k *call) bool {
+	return k.leased && slices.ContainsFunc(r.beliefs, func(b *belief) bool { return b.k == k && b.lease.Err() != nil })
+}
+
 // dropped judges that no waiter that is alive and reachable was taken out of a line (2).
 func (r *referee) dropped(lk *lock, l *link, verb string, argv []string, was, is *state) {
 	for _, p := range was.line {
 		k := r.callOf(lk, p.ticket)
-		if is.waits(p.ticket) || k == nil || k.done || l.n.lost.After(k.began) || verb == "leave" && argv[0] == p.ticket {
+		if is.waits(p.ticket) || k == nil || k.done || r.hasLost(k) || l.n.lost.After(k.began) || verb == "leave" && argv[0] == p.ticket {
 			continue
 		}
 		c := k.actor.c
