@@ -247,16 +247,22 @@ func TestAHolderWhoseLeaseWasNotRenewedHasItsMarginToStopThoughTheServerIsBackAt
 		for name, back := range map[string]func(n *network){
 			"requests arrive late": (*network).resume,
 			"requests are lost":    func(n *network) { n.breaks(); n.resume() },
+			"its Locker ends":      (*network).resume,
 		} {
 			a, network := b.client()
 			c, _ := b.client()
 			lease := b.lock(a)
 			next := b.queue(c, 1)
+			var ends sync.WaitGroup
+			if name == "its Locker ends" {
+				ends.Go(func() { _ = a.Shutdown(context.Background()) })
+			}
 			network.stop()
 			<-lease.Done()
 			lost := time.Now()
 			back(network)
 			l := <-next
+			ends.Wait()
 			if early := time.Since(lost); early < 3*time.Second || early > 4*time.Second {
 				t.Errorf("%s: trust ended %v before the next one had the lock, want the margin of 3 s", name, early)
 			}
