@@ -99,7 +99,7 @@ func (l *Locker) subscribed(s *subscription) {
 		l.hurry(s.keys.Record())
 	} else {
 		for _, record := range slices.Sorted(maps.Keys(l.lines)) { // the same order every time
-			l.hurry(record)
+			l.lines[record].enterAt(time.Now())
 		}
 		for record := range l.arrivals {
 			l.arrivals.miss(record, time.Now())

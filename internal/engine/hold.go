@@ -169,17 +169,18 @@ func (c *Core) Held(h *Hold) bool {
 
 // lose ends the trust in h. c.mu must be held; the caller carries after out once it is not.
 func (c *Core) lose(h *Hold, why rules.Why, after *effects) {
-	c.loseFor(h, why, causes[why], after)
+	c.loseFor(h, why, causes[why], h.Requests.Open(), after)
 }
 
-// loseFor is lose with words of its own for the reason.
-func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
+// loseFor is lose with words of its own for the reason. open says that the server may have the hold
+// for longer than the lease.
+func (c *Core) loseFor(h *Hold, why rules.Why, words string, open bool, after *effects) {
 	if h.State != rules.Held {
 		return
 	}
-	leave := h.Lose(why, time.Now(), h.Requests.Open()) || len(h.followers()) > 0
+	leave := h.Lose(why, time.Now(), open) || len(h.followers()) > 0
 	turn, rest := h.turn, time.Duration(0)
-	if len(turn.shares) > 0 && (why == rules.Expired || words == causes[rules.Expired]) {
+	if len(turn.shares) > 0 && why == rules.Expired {
 		rest = rules.Margin(h.Term.Span) + time.Millisecond // the lease has ended by then, as a rule
 	}
 	turn.release.err = &reason{ErrLost, words}

@@ -207,7 +207,7 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 func (c *Core) wake(now time.Time, after *effects) {
 	for _, h := range append(schedule(nil), c.schedule...) {
 		if h.TrustOver(now) {
-			c.loseFor(h, rules.Expired, suspended, after)
+			c.loseFor(h, rules.Expired, suspended, h.Requests.Open(), after)
 			continue
 		}
 		h.Woke(now)
@@ -336,7 +336,7 @@ func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, answer lua.Renewe
 // ticket leaves, since the answer says that the record has the hold for longer. c.mu must be held.
 func (c *Core) expire(h *Hold, after *effects) {
 	if h.TrustOver(time.Now()) {
-		c.loseFor(h, rules.Vanished, causes[rules.Expired], after)
+		c.loseFor(h, rules.Expired, causes[rules.Expired], true, after)
 	}
 }
 

@@ -14,16 +14,19 @@ func (l *look) stopping(lk *lock, was *state) {
 	if l.verb != "leave" || l.by.closing || l.by.crashed {
 		return
 	}
+	ticket, err := lua.ParseTicket(l.gives(was))
+	if err != nil {
+		return
+	}
+	span := min(ticket.Lease, lua.Claim)
+	if g := lk.grants[was.token]; g != nil {
+		span = min(span, g.written)
+	}
 	for _, b := range l.r.beliefs {
-		ticket, err := lua.ParseTicket(l.gives(was))
-		if err != nil || b.lk != lk || b.by != l.by || b.token != was.token || !single(b.owner) {
+		if b.lk != lk || b.by != l.by || b.token != was.token || !single(b.owner) {
 			continue
 		}
-		written := ticket.Lease
-		if g := lk.grants[was.token]; g != nil {
-			written = g.written
-		}
-		stopped := b.lease.Deadline().Add(fairlock.Margin(min(ticket.Lease, lua.Claim, written)) + l.r.w.plan.Break.Stop)
+		stopped := b.lease.Deadline().Add(fairlock.Margin(span) + l.r.w.plan.Break.Stop)
 		if err := b.lease.Err(); err != nil && strings.Contains(err.Error(), "its lease ended before it could be renewed") && time.Now().Before(stopped) {
 			l.r.violated(1, "%s: %s may be stopping until %v, and its token %d left", lk.name, l.by.name, stopped.Sub(l.r.w.start), b.token)
 		}
