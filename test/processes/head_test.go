@@ -67,6 +67,7 @@ func (s *stage) passOver(name string, dead int, holder, next *workers.Worker) ti
 	s.inLine(name, int64(dead))
 	waits := next.Lock(name, "next")
 	s.inLine(name, int64(dead)+1)
+	s.settled()
 
 	victim.Kill()
 	unlock := holder.Unlock(held)
