@@ -59,7 +59,7 @@ func TestAGrantIsHeldForItsClaimUnlessItIsConfirmed(t *testing.T) {
 				}))
 				equal(t, "end of the record", s.ends(s.keys.Record()), ms+claim.Milliseconds())
 				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(m.Token))
-				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+(10*time.Minute+2*lease).Milliseconds())
+				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+(TokenTTL+2*lease).Milliseconds())
 				s.lined(next)
 				if _, waits := s.score(ticket); waits || place == 0 {
 					t.Fatal("the holder has a deadline as a waiter")

@@ -31,7 +31,7 @@ func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
 				}))
 				equal(t, "end of the record", s.ends(s.keys.Record()), end)
 				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), strconv.FormatInt(state.Grant.Token, 10))
-				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+(10*time.Minute+2*lease).Milliseconds())
+				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+(TokenTTL+2*lease).Milliseconds())
 				equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 			})
 		})

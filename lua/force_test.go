@@ -36,7 +36,7 @@ func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
 		must(t, err)
 		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[!%s #%s]", hold, hold))
 		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+1))
-		if end := s.ends(s.keys.Token()); end < before+600_000 {
+		if end := s.ends(s.keys.Token()); end < before+TokenTTL.Milliseconds() {
 			t.Fatalf("the token key ends at %d", end)
 		}
 		if _, next := b.holds(usual); next <= token+1 {
@@ -257,5 +257,5 @@ func TestAnOwnerWithTheNameOfALeaseIsForcedLikeAnyOther(t *testing.T) {
 	a, admin := s.party("a"), s.deaf("admin")
 	token := a.takes(a.owned("36000000", usual))
 	admin.forces(token)
-	equal(t, "end of the token key", s.ends(s.keys.Token()), int64(s.now())/1000+600_000+2*usual.Milliseconds())
+	equal(t, "end of the token key", s.ends(s.keys.Token()), int64(s.now())/1000+TokenTTL.Milliseconds()+2*usual.Milliseconds())
 }

@@ -29,7 +29,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					}))
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
-					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000+2*40_000)
+					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+TokenTTL.Milliseconds()+2*40_000)
 
 					again := b.send(Enter{Try: try, Seen: seen, Spare: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
@@ -83,7 +83,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				tells(seen, first)
 				keeps(seen, longer)
 				equal(t, "end of the token key", s.ends(s.keys.Token()), remembered)
-				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+600_000, true)
+				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+TokenTTL.Milliseconds(), true)
 
 				tells(seen, longest)
 				keeps(seen, longest)

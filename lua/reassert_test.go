@@ -16,7 +16,7 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 				r := a.renewal(ticket, token)
 				r.Lease = 0 // 0 means the lease of the ticket
 				a.reasserts(r)
-				end := s.ends(s.keys.Token()) - (10*time.Minute + 2*lease).Milliseconds()
+				end := s.ends(s.keys.Token()) - (TokenTTL + 2*lease).Milliseconds()
 				if now := int64(s.now()) / 1000; end > now || end < now-5000 || end < int64(r.Since)/1000 {
 					t.Fatalf("end of the token key: that of %d, now is %d", end, now)
 				}
@@ -39,7 +39,7 @@ func TestAReassertKeepsTheTokenKeyForTwiceWhatItSaysIsLeft(t *testing.T) {
 		r.Until = 0
 		before := int64(s.now()) / 1000
 		left := a.reasserts(r)
-		if end, least := s.ends(s.keys.Token()), before+(10*time.Minute+2*left).Milliseconds(); left < 59*time.Minute || end < least {
+		if end, least := s.ends(s.keys.Token()), before+(TokenTTL+2*left).Milliseconds(); left < 59*time.Minute || end < least {
 			t.Errorf("%v are left, and the token key ends %v too soon", left, time.Duration(least-end)*time.Millisecond)
 		}
 	})

@@ -24,9 +24,13 @@ const (
 	// request of the ticket may be executed that late.
 	MarkTTL = time.Minute
 
-	// TokenTTL is how long the server remembers a token at least. That is far longer than clients
-	// do, so that an expired token is never taken for a lost one.
-	TokenTTL = 10 * time.Minute
+	// TokenKept is how long the server remembers a token at least, once its hold has ended. That
+	// is far longer than clients do, so that an expired token is never taken for a lost one.
+	TokenKept = 10 * time.Minute
+
+	// TokenTTL is for how long the token of a new hold is written, beyond two leases. So a hold
+	// that lasts need not have its token written again for 6 minutes less its lease.
+	TokenTTL = TokenKept + 6*time.Minute
 
 	// blindFor is how long a client counts as reachable although the server does not see its
 	// subscription. Such a client asks once a second.

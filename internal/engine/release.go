@@ -14,7 +14,7 @@ var causes = map[rules.Why]string{
 	rules.Expired:   "its lease ended before it could be renewed",
 	rules.Vanished:  "the server no longer has it: it expired, was forced, or its data is gone",
 	rules.Forced:    "an administrator forced it",
-	rules.Uncertain: "its lease ended before the server confirmed the release",
+	rules.Uncertain: "its trust ended before the server confirmed the release",
 }
 
 // suspended is the cause of a loss if a hold expired while the process could not look at the clock.

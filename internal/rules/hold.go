@@ -149,7 +149,7 @@ func (h *Hold) again(now time.Time, span time.Duration) {
 // Renewed takes in the answer to a renewal that was sent at that time and told the record that
 // depth. left is how long the record still has the hold; 0: the record does not have it. Renewed
 // reports whether a reassert must follow, to ask what became of the hold or to keep the token key
-// alive: a client that remembers the token longer than the server would take it for lost.
+// alive for as long as is promised, though the holder may die and the record end.
 func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert bool) {
 	if h.State != Held {
 		return false
@@ -157,7 +157,7 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if left > 0 {
 		h.prolong(sent, left, depth)
 	}
-	return left == 0 || Later(sent.Add(left+mostRemembered), h.TokenEnds)
+	return left == 0 || Later(sent.Add(left+lua.TokenKept), h.TokenEnds)
 }
 
 // Reasserted is Renewed for a reassert that found the hold, or wrote it again.
@@ -378,7 +378,7 @@ func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, sto
 		return h.over(Missing, Forced)
 	case err == nil && (!h.Unsure || was != lua.Neither): // who left is not in line, either
 		return h.over(Missing, Vanished)
-	case err == nil && over:
+	case err == nil && Passed(h.TrustEnds, now): // the record may have ended by the server's clock
 		return h.over(Missing, Uncertain)
 	case err == nil: // an earlier release, which went unanswered, was executed
 		return h.over(Clean, 0)

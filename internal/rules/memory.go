@@ -2,12 +2,10 @@ package rules
 
 import "time"
 
-// remember is for how long, at least, a client knows a token. The server keeps a token for at least
-// ten minutes. A client must forget sooner, or it would take a token that expired for a lost one.
+// remember is for how long, at least, a client knows a token. The server keeps a token for
+// lua.TokenKept at least. A client must forget sooner, or it would take a token that expired for a
+// lost one.
 const remember = time.Minute
-
-// mostRemembered is for how long, at most, a client knows a token that nobody tells it again.
-const mostRemembered = 4 * remember
 
 // Known is what a client knows of a lock: a token that was given, and the lease of its holder. The
 // zero Known is nothing.

@@ -40,5 +40,5 @@ const (
 	GaveUp        // the caller does not wait any more
 	Expired       // trust ended by itself, before a renewal was answered
 	Vanished      // the server no longer has the hold
-	Uncertain     // the lease ended before it was known what a release did
+	Uncertain     // trust ended before it was known what a release did
 )

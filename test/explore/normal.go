@@ -148,7 +148,7 @@ func tidyHold(h *rules.Hold) {
 	h.RenewAt, h.SyncAt, h.TokenEnds = time.Time{}, time.Time{}, now.Add(lua.TokenTTL)
 	h.Term = rules.Term{Span: span(lease), Ends: then(max(from(h.Term.Ends), -1))}
 	h.TrustEnds = then(max(from(h.TrustEnds), 0))
-	if h.State != rules.Held {
+	if h.State != rules.Held && h.State != rules.Releasing {
 		h.TrustEnds = now
 	}
 	if now.Sub(h.Began) >= lasts { // it passes to no other ticket any more

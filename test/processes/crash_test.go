@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/workers"
 )
 
@@ -125,7 +126,7 @@ func (s *stage) expires(name string, lease time.Duration) {
 	ctx, began := context.Background(), time.Now()
 	longest := time.Duration(0)
 	for key, most := range map[string]time.Duration{
-		"lock": lease, "queue": 30 * time.Second, "waiters": time.Minute, "token": 10*time.Minute + 2*lease,
+		"lock": lease, "queue": 30 * time.Second, "waiters": time.Minute, "token": lua.TokenTTL + 2*lease,
 	} {
 		left, err := s.rdb.PTTL(ctx, "fairlock:"+key+":{"+name+"}").Result()
 		s.must(err)

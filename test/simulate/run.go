@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -178,7 +179,7 @@ func isProtocol(key string) bool { return strings.HasSuffix(key, ":protocol") }
 
 // vanish judges that every key vanishes by itself (5).
 func (w *World) vanish() {
-	longest := 11 * time.Minute // ten minutes for a token, and one for what is under way
+	longest := lua.TokenTTL + time.Minute // for what is under way
 	if w.long() {
 		longest = 5 * time.Hour // twice the longest lease
 	}

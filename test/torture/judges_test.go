@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // at turns ms of the test's own into a time.
@@ -226,13 +228,13 @@ func TestEveryKeyThatOutlivesItsKindIsALeak(t *testing.T) {
 		"fairlock:queue:{a}":   {time.Hour, 1, 0},
 		"fairlock:waiters:{a}": {-1, 1, 0},
 		"fairlock:waiters:{b}": {time.Minute, 0, time.Minute},
-		"fairlock:token:{a}":   {10 * time.Minute, 0, 0},
+		"fairlock:token:{a}":   {lua.TokenTTL, 0, 0},
 		"fairlock:token:{b}":   {-1, 1, 0},
 		"fairlock:other:{a}":   {time.Second, 1, 0},
 
 		"fairlock:plain:lock:{plain}":    {leaseTime, 0, leaseTime},
 		"fairlock:plain:lock:{crew-p0}":  {2 * leaseTime, 1, 0},
-		"fairlock:plain:token:{crew-p0}": {10 * time.Minute, 0, 0},
+		"fairlock:plain:token:{crew-p0}": {lua.TokenTTL, 0, 0},
 		"other":                          {time.Second, 1, 0},
 	} {
 		if wrong, wait := leaked(map[string]time.Duration{key: test.left}); len(wrong) != test.leaks || wait != test.wait {

@@ -17,7 +17,7 @@ var longest = map[string]time.Duration{
 	"lock":    0, // the lock's own longest lease
 	"queue":   30 * time.Second,
 	"waiters": time.Minute,
-	"token":   10 * time.Minute, // and two such leases
+	"token":   lua.TokenTTL, // and two such leases
 }
 
 // leaked lists the keys that live longer than their kind may. The others need the returned time to

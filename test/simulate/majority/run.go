@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -143,8 +144,8 @@ func (w *World) underway() (all []string) {
 
 // vanish judges that every key vanishes by itself (5), but that of a node.
 func (w *World) vanish() {
-	// Ten minutes for a token, by a clock that may be hours behind that of the node that gave it.
-	time.Sleep(11*time.Minute + 6*time.Hour)
+	// A token's time, by a clock that may be hours behind that of the node that gave it.
+	time.Sleep(lua.TokenTTL + time.Minute + 6*time.Hour)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.nodes {

@@ -135,7 +135,7 @@ func TestWhatNobodyTellsIsSeen(t *testing.T) {
 	s.sees(s.free(20), "released c token 20 held 1s, 0 wait")
 	s.passes(time.Second)
 	s.sees(s.free(30), "unseen token 30, 0 wait")
-	s.sees(s.free(0)) // the token is kept for ten minutes
+	s.sees(s.free(0)) // the token is kept for a while
 }
 
 func TestWhoIsGoneFromTheLineMayHaveHadTheLockOnlyIfItHadComeBeforeItsHolder(t *testing.T) {
