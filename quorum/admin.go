@@ -148,7 +148,7 @@ func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by
 	}
 	done := make(chan ended, len(l.nodes))
 	if e := l.core.Await(ctx, func(ctx context.Context) {
-		l.round(func(i int) error {
+		l.round(hush, func(i int) error {
 			was, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, late.Milliseconds(), by)
 			done <- ended{i, was, err}
 			return err

@@ -134,3 +134,46 @@ func TestWhenCloseHasReturnedNoGrantOfALastMessageIsBeingGivenBack(t *testing.T)
 		}
 	})
 }
+
+func TestARepeatedReleaseOfAnEndedLeaseIsNotClean(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x", LeaseFor(3*time.Second))
+		for i := range h.nodes {
+			h.on(l, i, leaveScript, 3, 0) // sent again after 10 and 20 ms
+		}
+		time.Sleep(time.Until(lease.Deadline()) - 5*time.Millisecond)
+		for _, node := range h.nodes { // their clocks are a little ahead
+			node.Del("quorum:lock:{x}")
+			node.Del("quorum:queue:{x}")
+		}
+		if err := lease.Err(); err != nil {
+			h.Fatal(err)
+		}
+		if err := lease.Unlock(context.Background()); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v", err)
+		}
+	})
+}
+
+func TestAReleaseIsNotCleanByTheVoteOfASilentNodeThatMayHaveEnded(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			lease := h.has(l, "x", LeaseFor(3*time.Second))
+			h.on(l, 0, leaveScript, 0, 30*time.Millisecond)
+			before := 100 * time.Millisecond // an Unlock waits for longer than that for the silent one
+			if late {
+				before = 5 * time.Millisecond
+			}
+			time.Sleep(time.Until(lease.Deadline()) - before)
+			h.hush(2)
+			h.nodes[1].Del("quorum:lock:{x}") // its clock is a little ahead
+			h.nodes[1].Del("quorum:queue:{x}")
+			if err := lease.Unlock(context.Background()); errors.Is(err, ErrLost) != late {
+				h.Errorf("late %v: it says %v", late, err)
+			}
+			h.answers()
+		})
+	}
+}

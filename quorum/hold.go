@@ -2,21 +2,15 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
-
-// grace is how long an Unlock waits for the last nodes after a majority has answered. The next call
-// of this process would otherwise find its own record there.
-const grace = 2 * time.Millisecond
 
 // renewal is a hold at one node.
 type renewal struct {
@@ -28,18 +22,19 @@ type renewal struct {
 }
 
 // Renew prolongs holds at all nodes, side by side. It returns when all have answered, or when a
-// majority has and the others had 250 ms. It fails unless a majority of votes has been prolonged:
-// that a majority is trusted yet is the success of an earlier renewal. What was sent shortly before
-// and is answered late counts, or a node that is slow would never count.
+// majority has and the others had 250 ms, or a tenth of the shortest lease. It fails unless a
+// majority of votes has been prolonged: that a majority is trusted yet is the success of an earlier
+// renewal. What was sent shortly before and is answered late counts, or a node that is slow would
+// never count.
 func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	holds := make([]renewal, 0, len(all))
 	index := make([]int, 0, len(all))
 	answers := make([]lua.Renewed, len(all))
-	began := time.Now()
+	began, patience := time.Now(), hush
 	s.mu.Lock()
 	for k, r := range all {
 		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
-			c.renewed = began
+			c.renewed, patience = began, min(patience, c.ticket.Lease/10)
 			c.longest = max(c.longest, r.Lease)
 			if c.renewing.IsZero() {
 				c.renewing = began
@@ -57,7 +52,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	if len(holds) == 0 {
 		return answers
 	}
-	s.round(func(i int) error { return s.renew(ctx, i, holds) })
+	s.round(patience, func(i int) error { return s.renew(ctx, i, holds) })
 	for k, h := range holds {
 		answers[index[k]] = s.outcome(h, began)
 	}
@@ -287,105 +282,6 @@ func (l *Locker) tell(c *call, i int, token int64) {
 		}
 		l.judge(c)
 	})
-}
-
-// release is how a hold is given back at all nodes. All of it is guarded by Locker.mu.
-type release struct {
-	ballot.Release
-	err      error         // of a node that refused, or could not be asked any more
-	all      chan struct{} // closed when all nodes have answered
-	patience *time.Timer   // how long the latest call of Release waits for all
-}
-
-// Release leaves all nodes, once. It waits for a majority, but no longer than a node may be silent,
-// and then for a moment for the others. The requests go on in the background.
-func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
-	s.mu.Lock()
-	c := s.calls[h.Ticket.Counter]
-	if c == nil {
-		s.mu.Unlock()
-		return "", lua.ErrCutShort
-	}
-	r, own := c.release, func() {}
-	if r == nil {
-		r, own = s.beginRelease(ctx, c, h.Token)
-		c.release = r
-	}
-	if r.patience = time.NewTimer(silence); r.Known() {
-		r.patience.Reset(grace)
-	}
-	patience := r.patience.C
-	defer r.patience.Stop()
-	s.mu.Unlock()
-	own()
-	select { // once: after a majority's answer, the others change the timer
-	case <-r.all:
-	case <-patience:
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case r.Free() && r.Clean():
-		return lua.Held, nil
-	case !r.Known() && r.Refused():
-		return "", &engine.Final{Err: r.err}
-	case !r.Free():
-		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), rules.ErrUnreachable)
-		if why := errors.Join(r.err, byNode(s.absent())); why != nil {
-			heard = fmt.Errorf("%w\n%v", heard, why) //nolint:errorlint // as text: what a node refused is no refusal of the release
-		}
-		return "", &engine.GoesOn{Err: heard}
-	}
-	return r.Was(), nil // nodes that are away could say otherwise: nobody waits for them
-}
-
-// beginRelease sends a leave to every node that was asked: to one of them by own, which the caller
-// calls. Locker.mu must be held.
-func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *release, own func()) {
-	now := time.Now()
-	r, own = &release{Release: c.Ballot.Release(now), all: make(chan struct{})}, func() {}
-	mine, prompt := l.ownLeg(ctx, 0)
-	for i := range l.nodes {
-		trusted := c.Has(i, now)
-		if !c.Asked(i) {
-			r.left("", trusted, false, nil)
-			continue
-		}
-		until, by := context.Background(), l.nodes[i].server
-		if i == mine {
-			until, by = ctx, prompt
-		}
-		leave := func() {
-			l.leaves(until, c, i, token, by, func(was lua.Was, again bool, err error) {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				r.left(was, trusted, again, err)
-			})
-		}
-		if i == mine {
-			own = leave
-			continue
-		}
-		l.crew.run(leave)
-	}
-	return r, own
-}
-
-// left counts what a node said, or that it said nothing of use. Locker.mu must be held.
-func (r *release) left(was lua.Was, trusted, again bool, err error) {
-	knew := r.Known()
-	if err != nil {
-		r.err = err
-		r.Failed()
-	} else {
-		r.Left(was, trusted, again)
-	}
-	if r.Known() && !knew && r.patience != nil {
-		r.patience.Reset(grace)
-	}
-	if r.Over() {
-		close(r.all)
-	}
 }
 
 // Forget drops a hold that has ended.

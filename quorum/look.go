@@ -108,7 +108,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	}
 	answers := make(chan seen, len(l.nodes))
 	if e := l.core.Await(ctx, func(ctx context.Context) {
-		l.round(func(i int) error {
+		l.round(hush, func(i int) error {
 			v := view{node: i}
 			reply, err := l.nodes[i].run(context.WithoutCancel(ctx), inspectScript,
 				[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey}, 0, inspected-1, l.most.Milliseconds())
@@ -208,7 +208,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	scanning, stop := context.WithCancel(context.WithoutCancel(ctx)) // the nodes that are not waited for stop
 	defer stop()
 	if ended := l.core.Await(ctx, func(context.Context) {
-		l.round(func(i int) error {
+		l.round(hush, func(i int) error {
 			names, err := l.scan(scanning, l.nodes[i])
 			all <- scanned{i, names, err}
 			return err

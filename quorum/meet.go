@@ -30,7 +30,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 }
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
-// others no longer than any call does, unless a node is blank, which may be told of a quorum then.
+// others no longer than any call does, unless a node is blank, which may be told of a quorum then,
+// and no majority is known to be of this one.
 // One node of another quorum is an error, and so are two that are one server. Others that refuse
 // are as good as away, and so is another node of this quorum, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
@@ -45,7 +46,8 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 	most := time.NewTimer(lua.MostKept)
 	defer most.Stop()
 	late, over := false, false
-	for open := len(l.nodes); open > 0 && !over && (!late || len(blank) > 0 || answered < l.need()); {
+	unsure := func() bool { return answered < l.need() || len(blank) > 0 && answered-len(blank) < l.need() }
+	for open := len(l.nodes); open > 0 && !over && (!late || unsure()); {
 		var m met
 		select {
 		case <-patience.C:

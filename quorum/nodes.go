@@ -87,9 +87,10 @@ func (l *Locker) side(ctx context.Context, at func(i int)) error {
 }
 
 // round does something at each node that listens, side by side, and returns when all are done, or
-// when a majority has succeeded and the others had 250 ms. Who falls silent in a round that asks
-// twice has up to 50 ms more: else the next round would not know yet, and wait again.
-func (l *Locker) round(at func(i int) error) {
+// when a majority has succeeded and the others had so long: hush, unless there is less time. Who
+// falls silent in a round that asks twice has up to 50 ms more: else the next round would not know
+// yet, and wait again.
+func (l *Locker) round(most time.Duration, at func(i int) error) {
 	type done struct {
 		i   int
 		err error
@@ -106,7 +107,7 @@ func (l *Locker) round(at func(i int) error) {
 			d.err = at(i)
 		})
 	}
-	patience := time.NewTimer(hush)
+	patience := time.NewTimer(most)
 	defer patience.Stop()
 	late, longer, succeeded := false, false, 0
 	for len(awaited) > 0 && (!late || succeeded < l.need()) {
@@ -118,7 +119,7 @@ func (l *Locker) round(at func(i int) error) {
 		case <-patience.C:
 			var more time.Duration
 			for i := range awaited {
-				if left := l.nodes[i].falls(); !longer && left <= silence/5 {
+				if left := l.nodes[i].falls(); !longer && left <= min(silence, most)/5 {
 					more = max(more, left)
 				}
 			}

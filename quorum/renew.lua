@@ -31,12 +31,12 @@ for i = 1, (#KEYS - 1) / 5 do
     reply[i] = -1
   elseif holder[1] == ticket or not holder[1] and decided == '1' then
     if not holder[1] then quarantined() end -- else nothing begins it: no call finds the lock free
-    remember(tonumber(token))
-    redis.call('HSET', record, 'ticket', ticket, 'token', token, 'depth', depth)
-    redis.call('HSETNX', record, 'since', num(us))
-    if decided == '1' then redis.call('HSET', record, 'decided', '1') end
     local left = math.max(1, redis.call('PTTL', record), tonumber(lease), tonumber(till) - ms)
     left = math.min(left, tonumber(most)) -- see advance
+    remember(tonumber(token), left)
+    redis.call('HSET', record, 'ticket', ticket, 'token', token, 'depth', depth,
+      unpack(decided == '1' and {'decided', '1'} or {}))
+    redis.call('HSETNX', record, 'since', num(us))
     redis.call('PEXPIRE', record, num(left))
     redis.call('ZADD', waiters, 'XX', num(ms + left), ticket)
     reply[i] = left

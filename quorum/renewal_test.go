@@ -225,3 +225,20 @@ func TestALockThatWasExtendedForLongIsGivenBackAfterALongOutage(t *testing.T) {
 		_ = next.Unlock(context.Background())
 	})
 }
+
+func TestALockWithAShortLeaseIsNotLostAsANodeFallsSilent(t *testing.T) {
+	for silent := range 3 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker(WithLease(200 * time.Millisecond))
+			lease := h.has(l, "x")
+			time.Sleep(5 * time.Second)
+			h.hush(silent)
+			time.Sleep(5 * time.Second)
+			if err := lease.Err(); err != nil {
+				h.Error(err)
+			}
+			h.answers()
+			_ = lease.Unlock(context.Background())
+		})
+	}
+}

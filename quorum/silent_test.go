@@ -682,7 +682,7 @@ func TestAListWaitsOnceForANodeThatFallsSilentWhileItIsScanned(t *testing.T) {
 		h.hush(0)
 		h.within("two rounds", atMost, func() {
 			for range 2 {
-				l.round(func(i int) error {
+				l.round(hush, func(i int) error {
 					time.Sleep(20 * time.Millisecond) // for a page that every node has answered
 					_, err := l.nodes[i].run(h.Context(), nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
 					return err
@@ -764,5 +764,19 @@ func TestACloseEndsThoughItsClientsWaitForEverAndANodeIsSilent(t *testing.T) {
 		}
 		h.answers()
 		<-closed
+	})
+}
+
+func TestAFirstCallWaitsForNoMinorityThoughANodeOfItHasLostAll(t *testing.T) {
+	inFakeTime(t, 5, func(h *hushed) {
+		h.nodes[0].FlushAll()
+		h.hush(1)
+		l := h.locker()
+		h.within("the first call", 2*atMost, func() { // which meets the nodes, and then asks them
+			if err := h.has(l, "x").Unlock(context.Background()); err != nil {
+				h.Error(err)
+			}
+		})
+		h.answers()
 	})
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -287,4 +288,37 @@ func TestTheUsualGrantInOneNumberSaysAllThatTheWholeReplySays(t *testing.T) {
 	if first.Now, first.Left = again.Now, again.Left; first != again {
 		t.Errorf("%+v in short, and %+v", first, again)
 	}
+}
+
+func TestANodeRemembersATokenForAsLongAsIsPromisedAlsoIfTheHolderDies(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		lease := h.has(h.locker(), "x")
+		for range 40 {
+			time.Sleep(time.Minute)
+			for i, node := range h.nodes {
+				if held, kept := node.TTL("quorum:lock:{x}"), node.TTL("quorum:token:{x}"); kept < held+lua.TokenKept {
+					h.Errorf("node %d: the lock is held for %v, and the token is remembered for %v", i+1, held, kept)
+				}
+			}
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestADamagedTokenEndsThoughTheLockIsHeld(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		lease := h.has(h.locker(), "x")
+		time.Sleep(2 * time.Second) // it is decided everywhere
+		_ = h.nodes[2].Set("quorum:token:{x}", "9007199254740992")
+		h.nodes[2].SetTTL("quorum:token:{x}", lua.TokenTTL)
+		time.Sleep(lua.TokenTTL + time.Minute)
+		if token, err := h.nodes[2].Get("quorum:token:{x}"); err != nil || token != fmt.Sprint(lease.Token()) {
+			h.Errorf("the token is %s, %v", token, err)
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
 }

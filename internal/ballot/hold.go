@@ -12,6 +12,11 @@ import (
 // Has reports whether the call has the node's vote.
 func (b *Ballot) Has(i int, now time.Time) bool { return b.legs[i].counts(now) }
 
+// TrustOver reports whether the time has passed for which the node's vote was trusted.
+func (b *Ballot) TrustOver(i int, now time.Time) bool {
+	return rules.Passed(b.legs[i].term.TrustEnds(), now)
+}
+
 // Missed reports whether the node has not answered a renewal that was sent since then.
 func (b *Ballot) Missed(i int, since time.Time) bool { return b.legs[i].renewed.Before(since) }
 
@@ -132,7 +137,7 @@ type Release struct {
 	nodes, need int
 	held, none  int
 	forced      bool // a node says so
-	unsaid      int  // nodes that have not answered, and whose votes were trusted as the release began
+	unsaid      int  // nodes that have not answered, whose votes were trusted until a majority had
 	refusals    int  // nodes whose last word is an error
 	done        int
 }
@@ -149,9 +154,10 @@ func (b *Ballot) Release(now time.Time) Release {
 	return r
 }
 
-// Left takes in what a node said. trusted says whether its vote was, as the release began; again,
-// whether an earlier request was not answered. If that one took the vote back, the node knows
-// nothing of it now: a force would be known. If the node has forgotten it, it let nobody in since.
+// Left takes in what a node said. trusted says whether its vote was as the release began, and its
+// trust has not Lapsed; again, whether an earlier request was not answered. If that one took the
+// vote back, the node knows nothing of it now: a force would be known. If the node has forgotten
+// it, it let nobody in since.
 func (r *Release) Left(was lua.Was, trusted, again bool) {
 	if trusted && (was == Forgotten || again && was == lua.Neither) {
 		was = lua.Held
@@ -167,6 +173,9 @@ func (r *Release) Left(was lua.Was, trusted, again bool) {
 	}
 	r.done++
 }
+
+// Lapsed takes in that the trust in the vote of a node has ended before the node answered.
+func (r *Release) Lapsed() { r.unsaid-- }
 
 // Failed takes in that a node's last word is an error. It may have the vote.
 func (r *Release) Failed() {
@@ -202,5 +211,5 @@ func (r *Release) Was() lua.Was {
 }
 
 // Clean reports whether a majority had the hold until it was given back. A node that has not
-// answered since let nobody in, if its vote was trusted.
+// answered since let nobody in, if its vote was trusted then.
 func (r *Release) Clean() bool { return r.held+r.unsaid >= r.need }

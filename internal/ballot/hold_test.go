@@ -256,6 +256,16 @@ func TestALeaveThatIsRepeatedOrComesToANodeThatForgotDoesNotSayThatTheVoteWasLos
 			t.Errorf("%+v: it was %q", c, was)
 		}
 	}
+	b := New(3, time.Second, 0, time.Now())
+	r := b.Release(time.Now())
+	r.unsaid = 2
+	r.Left(lua.Held, true, false)
+	if clean := r.Clean(); !clean {
+		t.Error("a trusted vote of which nothing is said is none")
+	}
+	if r.Lapsed(); r.Clean() {
+		t.Error("a vote that may have ended counts")
+	}
 }
 
 func TestOneRequestWithAPlaceIsUnderWayToANode(t *testing.T) {

@@ -17,12 +17,16 @@ local function quarantined()
   return rest
 end
 
--- What was told or given so far. Tokens only grow, and outlive the clock that falls behind them.
-local function remember(token)
+-- What was told or given so far, for a vote that lasts for so long (ms). Tokens only grow, and
+-- outlive the vote and the clock that falls behind them.
+local function remember(token, left)
   local last = tonumber(redis.call('GET', tokens) or 0) or 0
-  if token <= last then return end
-  local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL
-  redis.call('SET', tokens, num(token), 'PXAT', num(till))
+  local till = math.max(ms + left, math.ceil(token / 1000)) + TOKEN_TTL
+  if token > last then
+    redis.call('SET', tokens, num(token), 'PXAT', num(till))
+  elseif last <= MAX_TOKEN and last % 1 == 0 then -- else it is damaged, and ends as it is to
+    redis.call('PEXPIRE', tokens, num(till - ms), 'GT')
+  end
 end
 
 -- Gives the vote to a ticket for a claim, and returns its token, which follows last, and the claim
@@ -30,7 +34,7 @@ end
 local function give(ticket, lease, last)
   local token = math.max(us, last + 1)
   local claim = math.min(CLAIM, lease)
-  remember(token)
+  remember(token, claim)
   redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
   --#include parts/ends.lua
   redis.call('ZADD', waiters, num(ms + claim), ticket) -- its place ends with its vote

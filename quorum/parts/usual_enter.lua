@@ -9,7 +9,7 @@ if not holder[1] and redis.call('EXISTS', line) == 0 then
     local text = string.format('%.0f', token)
     place = place > 0 and place or us
     redis.call('ZADD', waiters, string.format('%.0f', ms + claim), ticket) -- first: its type is not known yet
-    redis.call('SET', tokens, text, 'PXAT', string.format('%.0f', math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL))
+    redis.call('SET', tokens, text, 'PXAT', string.format('%.0f', math.max(ms + claim, math.ceil(token / 1000)) + TOKEN_TTL))
     redis.call('HSET', record, 'ticket', ticket, 'token', text, 'since', string.format('%.0f', us))
     --#include parts/ends.lua
     redis.call('ZADD', line, string.format('%.0f', place), ticket)

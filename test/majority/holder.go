@@ -152,7 +152,7 @@ func (w *world) unlocks(c int8) {
 	w.beginRelease(c)
 }
 
-// beginRelease is Locker.beginRelease.
+// beginRelease is Locker.beginRelease. A vote of which a node says nothing lapses nowhere here.
 func (w *world) beginRelease(c int8) {
 	k := w.own(c)
 	k.stage, k.round, k.renewing = leaving, 0, false

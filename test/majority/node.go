@@ -143,16 +143,18 @@ func (n *node) quarantined(r *request) int64 {
 func (n *node) forgets(r *request) bool { return n.kept != n.run || n.from > n.ms(r) }
 
 // remember is remember in advance.lua.
-func (n *node) remember(r *request, token int64) {
+func (n *node) remember(r *request, token, left int64) {
+	lasts := max(n.ms(r)+left, (token+999)/1000) + lua.TokenTTL.Milliseconds()
 	if token > n.last {
-		n.last, n.lasts = token, max(n.ms(r), (token+999)/1000)+lua.TokenTTL.Milliseconds()
+		n.last, n.lasts = token, lasts
 	}
+	n.lasts = max(n.lasts, lasts)
 }
 
 // give is give in advance.lua.
 func (n *node) give(r *request, c int8) {
 	token := max(n.us(r), n.last+1)
-	n.remember(r, token)
+	n.remember(r, token, claim)
 	n.holder, n.decided, n.token, n.since, n.ends = c, false, token, n.us(r), n.ms(r)+claim
 	n.alive[c] = n.ms(r) + claim
 	if r.broken == votesEndEarly {

@@ -209,8 +209,8 @@ func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left
 	if was != hadIt && was != forcedBefore && !force && token > 0 && n.forgets(r) && r.broken != forgetsInSilence {
 		was = forgot
 	}
-	if r.broken != leavesDoNotTell || force {
-		n.remember(r, token)
+	if (r.broken != leavesDoNotTell || force) && token > n.last {
+		n.remember(r, token, 0)
 	}
 	for _, p := range n.places {
 		empty = empty && p == 0
@@ -257,13 +257,13 @@ func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool
 		if n.holder == nobody {
 			n.quarantined(r)
 		}
-		n.remember(r, token)
 		if n.holder != c {
 			n.holder, n.decided, n.since, n.ends = c, false, n.us(r), n.ms(r)-1
 		}
+		left := min(max(1, n.ends-n.ms(r), lease), longest)
+		n.remember(r, token, left)
 		n.token, n.depth = token, 1
 		n.decided = n.decided || decided
-		left := min(max(1, n.ends-n.ms(r), lease), longest)
 		n.ends = n.ms(r) + left
 		if n.alive[c] != 0 {
 			n.alive[c] = n.ends
