@@ -93,7 +93,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 //	ErrHeld         WaitAtMost passed (*HeldError)
 //	ErrQueueFull    MaxWaiters were waiting at so many nodes that no majority is left
 //	ErrEvicted      somebody called Evict; or ForceUnlock, before the call knew that it has the lock
-//	ErrUnreachable  it is the Locker's first call, and no majority of the nodes answers
+//	ErrUnreachable  no majority of the nodes answers, and no call of this Locker has found one yet
 //	ErrLost         the lock was had and lost before the call could return: only of a call that
 //	                does not wait, that is nested, or whose ctx has ended
 //	ErrInvalid      the name is not 1 to 512 bytes long, or begins with }; or an option makes
@@ -110,8 +110,8 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 // oldest has the lock.
 //
 // If TryLock reaches no majority, it fails after 250 ms with ErrUnreachable: connections may be
-// found broken, and nodes be there. The Locker's first call may have to connect, and takes up to
-// 5 s for that.
+// found broken, and nodes be there. Until a call has found a majority, TryLock may have to connect,
+// and takes up to 5 s for that.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
