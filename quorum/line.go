@@ -170,7 +170,7 @@ func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
 		a := &ballot.Answer{Status: ballot.Granted, Now: s.now, Token: s.token, Since: s.since, Left: s.left, Place: c.At(i), Older: s.older}
 		c.Answered(i, a, pair, now)
 	case s.missing[c.ticket.String()]:
-		if c.At(i) > 0 { // else it never stood there: its first request was lost, or is under way
+		if c.PassedOver(i, s.now) {
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
 		}
 		c.Missing(i)

@@ -84,3 +84,19 @@ func TestANodeThatHasLostItsDataHidesNoHolderThatAnotherKnows(t *testing.T) {
 		}
 	}
 }
+
+// Answers of two connections may come in the other order.
+func TestACallThatAnOlderAnswerMissesWasNotPassedOver(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	b.Enter(0)
+	if b.PassedOver(0, 9) {
+		t.Error("it never stood there")
+	}
+	b.Answered(0, &Answer{Status: Waits, Now: 5, Place: 5}, rules.ClockPair{At: 5, Sent: now}, now)
+	for at, want := range map[lua.Micros]bool{4: false, 5: false, 6: true} {
+		if got := b.PassedOver(0, at); got != want {
+			t.Errorf("missing at %d: %v", at, got)
+		}
+	}
+}

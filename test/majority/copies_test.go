@@ -37,7 +37,7 @@ var copied = map[string]string{
 	"line.go beat":            "27d87a7b",
 	"line.go beatFor":         "9f88937b",
 	"line.go beatEnded":       "cd89d571",
-	"line.go beaten":          "d6eb898f",
+	"line.go beaten":          "841ea0c2",
 	"line.go enqueue":         "c5c98685",
 	"line.go lacking":         "734c8059",
 	"line.go look":            "7c584531",
