@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -42,6 +43,7 @@ func (f *faulty) listenToStay(n int) bool {
 func (f *faulty) nobodyIsBlind(name string) {
 	f.Helper()
 	f.Until("nobody passes for blind", func() bool { return f.Direct.ZCount(background, f.Keys(name).Waiters(), "-inf", "(0").Val() == 0 })
+	f.Until("no request is under way", redistest.Settled(f, f.Direct))
 }
 
 // queueMany has n calls wait for x, of four Lockers at random. waits are in the order of their

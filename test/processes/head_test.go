@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/workers"
 )
 
@@ -67,7 +68,7 @@ func (s *stage) passOver(name string, dead int, holder, next *workers.Worker) ti
 	s.inLine(name, int64(dead))
 	waits := next.Lock(name, "next")
 	s.inLine(name, int64(dead)+1)
-	s.settled()
+	s.until("no request is under way", redistest.Settled(s.t, s.rdb))
 
 	victim.Kill()
 	unlock := holder.Unlock(held)

@@ -50,19 +50,6 @@ func (s *stage) inLine(name string, n int64) {
 	})
 }
 
-// settled returns when the server has had no request for a moment. One that it executes after its
-// process was killed makes that process count as blind.
-func (s *stage) settled() {
-	s.t.Helper()
-	calls, since := -1, time.Now()
-	s.until("no request is under way", func() bool {
-		if n := redistest.Calls(s.t, s.rdb, "evalsha"); n != calls {
-			calls, since = n, time.Now()
-		}
-		return time.Since(since) > 100*time.Millisecond
-	})
-}
-
 func (s *stage) until(what string, ok func() bool) {
 	s.t.Helper()
 	world.UntilWithin(s.t, workers.Patience, what, ok)

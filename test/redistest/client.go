@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,4 +43,18 @@ func Calls(tb testing.TB, rdb *redis.Client, command string) int {
 		tb.Fatal(err)
 	}
 	return calls
+}
+
+// Settled returns a function that reports whether the server has run no script for a moment. A
+// client that is killed or cut off amid its requests counts as blind: the server runs a request that
+// it has already received, and sees no subscription then.
+func Settled(tb testing.TB, rdb *redis.Client) func() bool {
+	calls, since := -1, time.Now()
+	return func() bool {
+		tb.Helper()
+		if n := Calls(tb, rdb, "evalsha"); n != calls {
+			calls, since = n, time.Now()
+		}
+		return time.Since(since) > 100*time.Millisecond
+	}
 }
