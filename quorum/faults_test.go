@@ -668,7 +668,7 @@ func TestANodeWhoseTokenNoneCanFollowGivesNoVoteAndTellsNoOther(t *testing.T) {
 
 func TestACallEndsIfAMajorityMayNotBeToldItsToken(t *testing.T) {
 	w := realNodes(t, 3)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var nodes []redis.UniversalClient
 	for i, s := range w.servers {

@@ -47,6 +47,7 @@ func TestACallThatIsForcedBeforeItKnowsThatItHasTheLockDoesNotGetIt(t *testing.T
 	}
 	l, proxies := w.through()
 	b := w.locker()
+	w.unlock(w.has(b, "y")) // votes last for a claim: too short for a first contact on a busy machine
 	goOn := make(chan struct{})
 	free := sync.OnceFunc(func() { close(goOn) })
 	defer free()
@@ -90,11 +91,7 @@ func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
 		}
 		w.must(a.Evict(w.Context(), "x", gone))
 		w.is(w.ends(first).err, ErrEvicted)
-		w.until("no node shows it", func() bool {
-			state, err := a.Inspect(w.Context(), "x")
-			return err == nil && len(state.Waiters) == 1
-		})
-		w.is(a.Evict(w.Context(), "x", gone), ErrNotWaiting)
+		w.until("it is in no line", func() bool { return errors.Is(a.Evict(w.Context(), "x", gone), ErrNotWaiting) })
 		w.unlock(lease)
 		had := w.gets(second)
 		w.is(a.Evict(w.Context(), "x", next), ErrNotWaiting)

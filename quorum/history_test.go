@@ -99,7 +99,7 @@ func TestAHolderOfExactlyAMajorityIsNotRobbedByARestart(t *testing.T) {
 	for what, comesBack := range comebacks {
 		t.Run(what, func(t *testing.T) {
 			w := realNodes(t, 3, "--appendonly", "yes", "--appendfsync", "always")
-			const span = 6 * time.Second // of which the restart, or a busy machine, may take some
+			const span = 15 * time.Second // of which the restart, or a busy machine, may take some
 			a, proxies := w.through(WithLease(span))
 			b := w.locker(WithLease(span))
 			w.unlock(w.has(b, "x"))

@@ -322,7 +322,7 @@ func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {
 func TestAHoldThatNoNodeKnowsToBeDecidedIsShownWithoutAToken(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
-	l := q.locker()
+	l := q.locker(quorum.WithLease(time.Minute)) // a renewal would say that it is decided
 	lease := take(t, l, "nightly", fairlock.Note("build-7"))
 	q.decided(l, "nightly")
 	for _, s := range q.servers { // as in the first second

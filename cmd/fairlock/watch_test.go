@@ -62,6 +62,7 @@ func TestWatchTellsWhatHappensToALock(t *testing.T) {
 	a, b := observer(t, s), observer(t, s)
 	p := launch(t, s, "watch", "--json", "x")
 	p.tells("standing", "", 0)
+	eventually(t, "it overhears the messages", func() bool { return s.Client(t).PubSubNumPat(t.Context()).Val() > 0 })
 	first, err := a.Lock(t.Context(), "x", fairlock.Note("first"))
 	must(t, err)
 	p.tells("granted", "first", 0)

@@ -155,7 +155,7 @@ func TestAWaitCancelledAtTheVeryMomentOfItsGrantGivesItBackAndTheNextOneHasIt(t 
 		}
 		select {
 		case <-waiting[1].done:
-		case <-time.After(2 * time.Second): // a claim takes longer, and a heartbeat
+		case <-time.After(world.Claim - 100*time.Millisecond): // a claim takes longer, and a heartbeat
 			t.Fatal("the next in line stalled")
 		}
 		if waiting[1].err != nil {

@@ -119,14 +119,14 @@ func deadlines(s *stage) {
 
 // cancels: one that stands in line before and one behind are what the cancel changes, or not.
 func cancels(s *stage) {
-	s.cancel(func(th *Thread) *Call { return th.TryLockWait(Fair, s.x, 5*time.Second) }, 5000)
+	s.cancel(func(th *Thread) *Call { return th.TryLockWait(Fair, s.x, 8*time.Second) }, 8000)
 }
 
 func seconds(s *stage) {
-	s.cancel(func(th *Thread) *Call { return th.TryLockSeconds(Fair, s.x, 5) }, 5)
+	s.cancel(func(th *Thread) *Call { return th.TryLockSeconds(Fair, s.x, 8) }, 8)
 }
 
-// cancel has a thread wait for 5 s in vain, and checks what it adds to the deadline of the one
+// cancel has a thread wait for 8 s in vain, and checks what it adds to the deadline of the one
 // before it, and what it takes from the one behind it.
 func (s *stage) cancel(waits func(*Thread) *Call, adds int64) {
 	s.Helper()
@@ -140,7 +140,7 @@ func (s *stage) cancel(waits func(*Thread) *Call, adds int64) {
 	s.after(at.UnixMilli(), []string{waiter}, adds)
 	s.stand(s.x, "behind:1", at.Add(time.Hour))
 	is(s.T, false, gives.Bool)
-	s.after(at.UnixMilli(), []string{"ahead:1", "behind:1"}, 0, time.Hour.Milliseconds()-5000)
+	s.after(at.UnixMilli(), []string{"ahead:1", "behind:1"}, 0, time.Hour.Milliseconds()-8000)
 	must(s.T, s.rdb.Del(s.Context(), queue(s.x), deadlined(s.x)).Err())
 	returns(s.T, a.Unlock(Fair, s.x))
 }

@@ -55,6 +55,6 @@ func Settled(tb testing.TB, rdb *redis.Client) func() bool {
 		if n := Calls(tb, rdb, "evalsha"); n != calls {
 			calls, since = n, time.Now()
 		}
-		return time.Since(since) > 100*time.Millisecond
+		return time.Since(since) > 500*time.Millisecond
 	}
 }

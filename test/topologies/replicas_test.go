@@ -247,7 +247,7 @@ func TestALockThatIsOnDiskIsThereWhenItsServerWasKilledAndCameBack(t *testing.T)
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 		defer locker.Close()
-		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 4*time.Second))
+		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 15*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestALockIsHadOnceItIsOnAReplicasDiskAndNotWhenThatStandsStill(t *testing.T
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(master.Client(t))
 		defer locker.Close()
-		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(1, 4*time.Second))
+		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(1, 15*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
