@@ -205,6 +205,7 @@ func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.locker()
 		w.unlock(w.has(l, "x")) // the first contact
+		w.nothing()             // also of a node whose answer the Unlock did not need
 		keys, node, token := w.keys(l, "x"), w.direct[0], int64(1)
 		holder, later := l.core.Ticket(engine.Request{Lease: time.Minute}), l.core.Ticket(engine.Request{Lease: time.Minute})
 		renews := func() {
