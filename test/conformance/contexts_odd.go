@@ -99,7 +99,8 @@ var oddContextTests = []test{
 			w.NoError(err)
 			w.That(state.Holder == nil, "ForceUnlock: no error, and %+v has the lock", state.Holder)
 		} else {
-			w.NoError(b.ForceUnlock(w.Context(), "x"))
+			err := b.ForceUnlock(w.Context(), "x") // the first may have done it, and not heard of that
+			w.That(err == nil || errors.Is(err, fairlock.ErrNotHeld), "ForceUnlock: %v", err)
 		}
 		runtime.KeepAlive(held)
 		if lease, err := b.Lock(ctx, "x"); err == nil { // it may be granted before its end is looked at
