@@ -91,6 +91,10 @@ func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
 		}
 		w.must(a.Evict(w.Context(), "x", gone))
 		w.is(w.ends(first).err, ErrEvicted)
+		w.until("no node shows it", func() bool {
+			state, err := a.Inspect(w.Context(), "x")
+			return err == nil && len(state.Waiters) == 1
+		})
 		w.until("it is in no line", func() bool { return errors.Is(a.Evict(w.Context(), "x", gone), ErrNotWaiting) })
 		w.unlock(lease)
 		had := w.gets(second)

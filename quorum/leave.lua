@@ -7,7 +7,7 @@
 --       6 1: by force: the holder is told, and no token is smaller than those it may have had
 --         2: an eviction: who waits is told, and takes back a vote itself, if it has one
 -- Reply {'held'}, {'waited'} or {'neither'}; 1 is {'held'} in short
---       {'forced'} a force has taken the vote: within a minute, or the longest lease if that is longer
+--       {'forced'} a force has taken the vote: in a minute, or the longest lease if that is more
 --       {'forgotten'} the node has lost data, and grants nothing since
 -- Errors: WRONGTYPE of a key of the lock, and OTHERNODE; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

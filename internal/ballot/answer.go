@@ -42,9 +42,9 @@ func (a *Answer) ticketState() lua.TicketState {
 	return lua.TicketState{Status: lua.Waiting, Place: a.Place, Position: a.Position}
 }
 
-// PassedOver reports whether a node had the call in its line before it said, at that time of its own
-// clock, that the call is missing. Else that answer is older than the one that told of the place, or
-// the call's first request was lost or is under way.
+// PassedOver reports whether a node had the call in its line before it said that the call is
+// missing; at is when it said so, by its own clock. Else that answer is older than the one that
+// told of the place, or the call's first request was lost or is under way.
 func (b *Ballot) PassedOver(i int, at lua.Micros) bool {
 	g := &b.legs[i]
 	return g.at > 0 && g.Last.At < at

@@ -260,7 +260,7 @@ func TestALeaveThatIsRepeatedOrComesToANodeThatForgotDoesNotSayThatTheVoteWasLos
 	r := b.Release(time.Now())
 	r.unsaid = 2
 	r.Left(lua.Held, true, false)
-	if clean := r.Clean(); !clean {
+	if !r.Clean() {
 		t.Error("a trusted vote of which nothing is said is none")
 	}
 	if r.Lapsed(); r.Clean() {

@@ -26,7 +26,6 @@ var copied = map[string]string{
 	"call.go keep":            "0ae92619",
 	"call.go settle":          "6436e121",
 	"hold.go Renew":           "2ae02605",
-	"release.go beginRelease": "06ad9b4d",
 	"hold.go confirm":         "58f231fa",
 	"hold.go outcome":         "7655abd6",
 	"hold.go renewIn":         "f10e273c",
@@ -45,6 +44,7 @@ var copied = map[string]string{
 	"line.go up":              "41897953",
 	"locker.go lostVote":      "f5cdc867",
 	"locker.go message":       "f06a9364",
+	"release.go beginRelease": "06ad9b4d",
 	"view.go holderOf":        "880b5eaa",
 }
 

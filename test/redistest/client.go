@@ -46,8 +46,8 @@ func Calls(tb testing.TB, rdb *redis.Client, command string) int {
 }
 
 // Settled returns a function that reports whether the server has run no script for a moment. A
-// client that is killed or cut off amid its requests counts as blind: the server runs a request that
-// it has already received, and sees no subscription then.
+// client that is killed or cut off amid its requests counts as blind: the server still runs what it
+// has received, and sees no subscription then.
 func Settled(tb testing.TB, rdb *redis.Client) func() bool {
 	calls, since := -1, time.Now()
 	return func() bool {
