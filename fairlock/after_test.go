@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -25,13 +24,7 @@ type crossing struct {
 }
 
 func onCrossing(t *testing.T) *crossing {
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := onEmbedded(t)
 	c := &crossing{T: t, l: New(rdb), rdb: rdb}
 	c.keys, _ = lua.NewKeys("fairlock", "x")
 	return c

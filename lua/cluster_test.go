@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,13 +20,20 @@ func TestAScriptThatTouchesAnUndeclaredKeyIsRefused(t *testing.T) {
 			s := at(t)
 			for _, source := range []string{`return redis.call('GET', KEYS[1] .. 'x')`, `redis.call('GET', KEYS[1]) return redis.call('DEL', '` + s.keys.Queue() + `')`} {
 				err := s.scripts.Eval(ctx, source, []string{s.keys.Record()}).Err()
-				if !redistest.Undeclared(err) {
+				if !undeclared(err) {
 					t.Fatalf("%s: %v", source, err)
 				}
 			}
 			must(t, s.scripts.Eval(ctx, `return redis.call('EXISTS', KEYS[1], KEYS[2])`, []string{s.keys.Record(), s.keys.Queue()}).Err())
 		})
 	}
+}
+
+// undeclared reports whether err is the server's error for a script that touches a key that its ACL
+// forbids. Redis 7.0 words that error in one way, later versions in another.
+func undeclared(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "can't access at least one of the keys") ||
+		strings.Contains(err.Error(), "No permissions to access a key"))
 }
 
 // mixed returns keys that no lock has.

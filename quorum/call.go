@@ -145,7 +145,7 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 	mine, by := l.ownLeg(ctx, of.Request.Wait) // with no mutex held: the context may be the user's
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if closed(c.away) {
+	if engine.IsClosed(c.away) {
 		return nil, nil, engine.ErrClosed
 	}
 	l.calls[c.ticket.Counter] = c
@@ -331,7 +331,7 @@ func (l *Locker) tellDecided(c *call) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if closed(l.closing) || c.Phase != rules.Granted || !c.renewed.IsZero() {
+	if engine.IsClosed(l.closing) || c.Phase != rules.Granted || !c.renewed.IsZero() {
 		return
 	}
 	c.renewed = time.Now()

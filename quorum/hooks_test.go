@@ -121,25 +121,6 @@ func (l *Locker) idle() bool {
 	return true
 }
 
-// hooked is a Locker with clients of its own, which have a hook and may obey deadlines.
-func (w *world) hooked(hook redis.Hook, obeys bool) *Locker {
-	w.Helper()
-	var nodes []redis.UniversalClient
-	for _, addr := range w.addrs {
-		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: obeys})
-		rdb.AddHook(hook)
-		nodes = append(nodes, rdb)
-	}
-	l := New(nodes)
-	w.Cleanup(func() {
-		_ = l.Close()
-		for _, rdb := range nodes {
-			_ = rdb.Close()
-		}
-	})
-	return l
-}
-
 // seeing counts scripts.
 type seeing struct{ scripts atomic.Int32 }
 

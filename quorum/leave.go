@@ -40,7 +40,7 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 	defer func() {
 		// As Persist has it: a Close waits for this.
 		spare := time.Since(sent) < lastWords && rules.Shortly(err)
-		if err == nil || !rules.Retryable(err) || closed(l.closing) && !spare {
+		if err == nil || !rules.Retryable(err) || engine.IsClosed(l.closing) && !spare {
 			then(was, false, err)
 			return
 		}

@@ -65,7 +65,7 @@ func (l *Locker) look(at *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if closed(l.closing) {
+	if engine.IsClosed(l.closing) {
 		return
 	}
 	if len(at.calls) == 0 {

@@ -142,7 +142,7 @@ func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error
 // waits for a second or two for connections to it, and for answers to what was sent to it no longer
 // than its client does, and for 5 s if that has no timeouts.
 func (l *Locker) Close() error {
-	l.refuse(l.draining, l.closing)
+	engine.Refuse(&l.mu, l.draining, l.closing)
 	over := make(chan struct{})
 	var beside sync.WaitGroup
 	beside.Go(func() { l.forsaking.Do(func() { l.forsake(over) }) }) // one Close's, for all
@@ -204,17 +204,7 @@ func (l *Locker) forsake(over <-chan struct{}) {
 
 // Shutdown lets holders finish, then closes the Locker.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	return l.core.Shutdown(ctx, func() { l.refuse(l.draining) }, l.Close)
-}
-
-func (l *Locker) refuse(all ...chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range all {
-		if !closed(c) {
-			close(c)
-		}
-	}
+	return l.core.Shutdown(ctx, func() { engine.Refuse(&l.mu, l.draining) }, l.Close)
 }
 
 // message handles a message of a node to this client.

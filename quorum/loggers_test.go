@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/internal/engine"
 )
 
 // handler is a Logger's, and calls a function with each line.
@@ -44,7 +46,7 @@ func TestALoggerThatBlocksHoldsUpNobody(t *testing.T) {
 	w.servers[2].Kill()
 	w.until("something is logged", func() bool {
 		w.unlock(w.has(l, "x"))
-		return closed(called)
+		return engine.IsClosed(called)
 	})
 	w.servers[2].Restart()
 	for range 3 {
@@ -70,6 +72,6 @@ func TestALoggerMayCloseTheLocker(t *testing.T) {
 		if lease, err := l.Lock(t.Context(), "x"); err == nil {
 			_ = lease.Unlock(context.Background())
 		}
-		return closed(over)
+		return engine.IsClosed(over)
 	})
 }

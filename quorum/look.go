@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -216,7 +217,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	}); ended != nil {
 		return nil, ended
 	}
-	if closed(l.closing) {
+	if engine.IsClosed(l.closing) {
 		return nil, ErrClosed
 	}
 	known, answered, failed := make(map[string]bool), 0, l.reasons()
@@ -247,7 +248,7 @@ func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) 
 		return nil, err
 	}
 	for cursor := ""; cursor != "0"; {
-		if closed(l.closing) { // a Close waits for this
+		if engine.IsClosed(l.closing) { // a Close waits for this
 			return nil, ErrClosed
 		}
 		var records []string

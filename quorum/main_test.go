@@ -79,9 +79,19 @@ func (w *world) begin() {
 // locker is a Locker with clients of its own.
 func (w *world) locker(options ...Option) *Locker {
 	w.Helper()
+	return w.hooked(nil, false, options...)
+}
+
+// hooked is a Locker with clients of its own, which may have a hook and obey deadlines.
+func (w *world) hooked(hook redis.Hook, obeys bool, options ...Option) *Locker {
+	w.Helper()
 	var nodes []redis.UniversalClient
 	for _, addr := range w.addrs {
-		nodes = append(nodes, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1}))
+		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: obeys})
+		if hook != nil {
+			rdb.AddHook(hook)
+		}
+		nodes = append(nodes, rdb)
 	}
 	l := New(nodes, options...)
 	w.Cleanup(func() {
@@ -257,20 +267,8 @@ func (w *world) nothing() {
 }
 
 func (w *world) dump() (text string) {
-	ctx := context.Background()
 	for i, rdb := range w.direct {
-		for _, key := range rdb.Keys(ctx, "*").Val() {
-			text += fmt.Sprint(i+1, " ", key, " ", rdb.PTTL(ctx, key).Val(), ": ")
-			switch rdb.Type(ctx, key).Val() {
-			case "hash":
-				text += fmt.Sprint(rdb.HGetAll(ctx, key).Val())
-			case "string":
-				text += rdb.Get(ctx, key).Val()
-			case "zset":
-				text += fmt.Sprint(rdb.ZRangeWithScores(ctx, key, 0, -1).Val())
-			}
-			text += "\n"
-		}
+		text += fmt.Sprintf("node %d:\n%s", i+1, redistest.Dump(rdb))
 	}
 	return text
 }

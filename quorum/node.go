@@ -142,7 +142,7 @@ func (n *node) away() bool {
 	if !n.failed && !n.silent() {
 		return false
 	}
-	if !n.probing && !closed(n.ended) { // else a Close would wait for the probe
+	if !n.probing && !engine.IsClosed(n.ended) { // else a Close would wait for the probe
 		n.probing = true
 		why := n.why
 		if !n.failed {
@@ -374,15 +374,6 @@ func (n *node) wait(d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	case <-n.ended:
-		return false
-	}
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
 		return false
 	}
 }

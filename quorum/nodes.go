@@ -59,7 +59,7 @@ func (l *Locker) usable(ctx context.Context) error {
 		return l.err
 	case l.core.Settings.Err != nil:
 		return l.core.Settings.Err
-	case closed(l.closing):
+	case engine.IsClosed(l.closing):
 		return ErrClosed
 	case ctx == nil:
 		return engine.Invalid("the context is nil")

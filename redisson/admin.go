@@ -37,7 +37,7 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 	}
 	state := &State{Name: name}
 	for from := 0; ; from += inspectPage {
-		if isClosed(l.closing) {
+		if engine.IsClosed(l.closing) {
 			return nil, engine.ErrClosed
 		}
 		var reply []any
@@ -123,7 +123,7 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 	}
 	seen := make(map[string]bool)
 	for cursor := "0"; ; {
-		if isClosed(l.closing) {
+		if engine.IsClosed(l.closing) {
 			return engine.ErrClosed
 		}
 		names, next, err := l.page(ctx, cursor)

@@ -80,7 +80,7 @@ func (l *Locker) begin(of engine.Call) (*call, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(c.away) {
+	if engine.IsClosed(c.away) {
 		return nil, engine.ErrClosed
 	}
 	l.calls[c] = struct{}{}
@@ -198,7 +198,7 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 		return nil
 	case engine.HasEnded(caller):
 		return l.gaveUp(c, engine.EndOf(caller))
-	case isClosed(c.away):
+	case engine.IsClosed(c.away):
 		return engine.ErrClosed // also if a request came after the leave, and was refused
 	case ctx.Err() == nil:
 		return err
@@ -319,7 +319,7 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call, r reque
 func (l *Locker) keep(c *call, a answer, sent time.Time) (*engine.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.over || isClosed(c.away) {
+	if c.over || engine.IsClosed(c.away) {
 		return nil, engine.ErrClosed
 	}
 	lease := c.Request.Lease

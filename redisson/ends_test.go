@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
@@ -81,7 +82,7 @@ func TestACallbackMayPanicEndItsGoroutineOrCloseTheLocker(t *testing.T) {
 					}()
 					_, err = b.Lock(w.Context(), "x", OnQueued(ends))
 				}()
-				if err := <-over; isClosed(b.closing) {
+				if err := <-over; engine.IsClosed(b.closing) {
 					w.is(err, ErrClosed)
 				}
 				w.until("the place is given back", func() bool { return w.inLine("x") == 0 })
@@ -137,7 +138,7 @@ func TestACallGoesOnThoughAHookEndsTheGoroutineOfItsRequest(t *testing.T) {
 			case err := <-over:
 				w.must(err)
 			case <-time.After(patience):
-				w.Fatalf("a call does not end:\n%s", w.dump())
+				w.Fatalf("a call does not end:\n%s", redistest.Dump(w.direct))
 			}
 			if hook.next.Load() {
 				w.Error("no goroutine was ended")

@@ -33,7 +33,7 @@ type line struct {
 func (l *Locker) join(c *call, a answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.over || isClosed(c.away) {
+	if c.over || engine.IsClosed(c.away) {
 		return engine.ErrClosed
 	}
 	at := l.lines[c.Keys.Record()]
@@ -177,7 +177,7 @@ func (l *Locker) look(at *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(l.closing) || l.lines[at.keys.Record()] != at {
+	if engine.IsClosed(l.closing) || l.lines[at.keys.Record()] != at {
 		return
 	}
 	at.alarm.WentOff()

@@ -83,7 +83,7 @@ func TestAPlainLockIsHadByOneAtATime(t *testing.T) {
 			case <-ends:
 				inside++
 			case <-time.After(patience):
-				w.Fatalf("%d of 8 were served:\n%s", inside, w.dump())
+				w.Fatalf("%d of 8 were served:\n%s", inside, redistest.Dump(w.direct))
 			}
 		}
 		w.nothing()

@@ -121,18 +121,11 @@ func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error
 	}
 }
 
-// Close ends the Locker. New and waiting calls get ErrClosed, and leave the line. Renewals stop, and
-// the contexts of held Leases end with ErrClosed. What is held stays held: Unlock still works, and a
-// lock that is never unlocked expires.
-//
-// Close returns when the Locker's connection is gone, and its goroutines but those that run the
-// user's code. A server that does not answer can delay Close for as long as the client's timeouts
-// allow. If the client has none, Close waits for some seconds, and what was sent ends with the
-// client. It may be called in any callback. What the client calls amid a request is none: a hook, a
-// dialer, a credentials provider, or a method of their errors. There, Close would wait for that
-// request.
+// Close ends the Locker, as that of package fairlock does. New and waiting calls get ErrClosed, and
+// leave the line. Renewals stop, and the contexts of held Leases end with ErrClosed. What is held
+// stays held: Unlock still works, and a lock that is never unlocked expires.
 func (l *Locker) Close() error {
-	l.refuseCalls(l.draining, l.closing)
+	engine.Refuse(&l.mu, l.draining, l.closing)
 	l.mu.Lock()
 	for _, line := range l.lines {
 		line.alarm.Stop()
@@ -150,25 +143,5 @@ func (l *Locker) Close() error {
 // Other calls get ErrClosed, waiting ones included. If ctx ends first, the Locker is closed all the
 // same and the error says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	return l.core.Shutdown(ctx, func() { l.refuseCalls(l.draining) }, l.Close)
-}
-
-// refuseCalls closes those of the channels that are still open.
-func (l *Locker) refuseCalls(all ...chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range all {
-		if !isClosed(c) {
-			close(c)
-		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	return l.core.Shutdown(ctx, func() { engine.Refuse(&l.mu, l.draining) }, l.Close)
 }

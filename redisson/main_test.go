@@ -150,7 +150,7 @@ func (w *world) ends(done <-chan outcome) outcome {
 	case o := <-done:
 		return o
 	case <-time.After(patience):
-		w.Fatalf("a call does not end:\n%s", w.dump())
+		w.Fatalf("a call does not end:\n%s", redistest.Dump(w.direct))
 		return outcome{}
 	}
 }
@@ -158,7 +158,7 @@ func (w *world) ends(done <-chan outcome) outcome {
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	if !poll.Until(patience, holds) {
-		w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
+		w.Fatalf("waited in vain for: %s\n%s", what, redistest.Dump(w.direct))
 	}
 }
 
@@ -169,21 +169,4 @@ func (w *world) nothing() {
 		keys := w.direct.Keys(context.Background(), "*").Val()
 		return !slices.ContainsFunc(keys, func(key string) bool { return !strings.HasPrefix(key, "fairlock_left:") })
 	})
-}
-
-func (w *world) dump() (text string) {
-	ctx := context.Background()
-	for _, key := range w.direct.Keys(ctx, "*").Val() {
-		text += key + " " + w.direct.PTTL(ctx, key).Val().String() + ": "
-		switch w.direct.Type(ctx, key).Val() {
-		case "hash":
-			text += fmt.Sprint(w.direct.HGetAll(ctx, key).Val())
-		case "list":
-			text += fmt.Sprint(w.direct.LRange(ctx, key, 0, -1).Val())
-		case "zset":
-			text += fmt.Sprint(w.direct.ZRangeWithScores(ctx, key, 0, -1).Val())
-		}
-		text += "\n"
-	}
-	return text
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
 )
@@ -31,7 +32,7 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	if at.looking.Equal(sent) {
 		at.looking = time.Time{}
 	}
-	over := l.lines[at.keys.Record()] != at || isClosed(l.closing)
+	over := l.lines[at.keys.Record()] != at || engine.IsClosed(l.closing)
 	if err != nil {
 		if !over {
 			at.failing.Note(l.core, calls[0].Name, err)

@@ -99,7 +99,7 @@ func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, err
 func (l *Locker) refuse(c *call) (*engine.HeldError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(c.away) {
+	if engine.IsClosed(c.away) {
 		return nil, engine.ErrClosed
 	}
 	w := l.waiters[c.Keys.Record()]
@@ -311,7 +311,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	l.core.CheckHolder(c.Keys, answer.Holder, l.knows)
 	l.core.Doubt(c.Keys.Record(), answer.Holder, answer.Now)
 	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, now, requests.Open())
-	if isClosed(c.away) {
+	if engine.IsClosed(c.away) {
 		step.Leave = step.Leave || step.Do == rules.Take
 		l.ended(t, step, requests)
 		return outcome{err: engine.ErrClosed}
@@ -346,7 +346,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 func (l *Locker) enrol(c *call, t *try) (known rules.Known, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(c.away) {
+	if engine.IsClosed(c.away) {
 		return known, false
 	}
 	l.known[t.ticket.Counter] = t

@@ -96,23 +96,9 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 	return l.core.Do(ctx, name, fn, options)
 }
 
-// LockAll waits until it has all the locks, or ctx is done. It has all of them, or none.
-//
-// Everybody gets several locks in one fixed order, that of their keys, whatever the order of names.
-// So no two LockAlls wait for each other. A name that comes twice counts once. A lock that the
-// caller holds is re-entered, as by Lock; who holds one of the names and asks for others has chosen
-// an order of its own, and can wait in a circle with somebody who chose another.
-//
-// If nobody else wants the locks, LockAll takes one round trip, however many there are: all are
-// tried at once, in one write. On a cluster this holds if one node keeps them. Of those that are
-// had, the ones that come after the first that is not are given back at once. Then LockAll waits
-// for it, and tries the rest again. Nobody therefore waits while holding a lock out of order.
-// Somebody else's TryLock may meanwhile find a lock held that is given back a moment later.
-//
-// The options hold for each of the locks; WaitAtMost bounds the whole call. OnQueued is told the
-// positions in one line after the other. LeaseFor begins with each lock: the first may end before
-// the last is had. The error is as from Lock, with Op "lockall" and the name of the lock that could
-// not be had. If a lock is lost while the call waits for another, the error is ErrLost.
+// LockAll waits until it has all the locks, or ctx is done, as in package fairlock: it has all of
+// them, or none, and everybody gets several locks in one order, that of their keys. If nobody else
+// wants the locks, it takes one round trip.
 func (l *Locker) LockAll(ctx context.Context, names []string, options ...LockOption) (*Leases, error) {
 	return l.core.LockAll(ctx, "lockall", names, options)
 }
@@ -163,19 +149,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// Close ends the Locker. New and waiting calls get ErrClosed. Renewals stop, and the contexts of
-// held Leases end with ErrClosed. What is held stays held: Unlock still works, and a lock that is
-// never unlocked expires.
-//
-// Close returns when the Locker's connection is gone, and its goroutines but those that run the
-// user's code: a context of Do's that ends, the Observer and the Logger. For what the last two have
-// yet to be told, Close waits at most a second. A server that does not answer can delay Close for
-// as long as the client's timeouts allow. If the client has none, Close waits for some seconds, and
-// what was sent ends with the client. It may be called in any callback. What the client calls amid
-// a request is none: a hook, a dialer, a credentials provider, or a method of their errors. There,
-// Close would wait for that request.
+// Close ends the Locker, as that of package fairlock does. New and waiting calls get ErrClosed.
+// Renewals stop, and the contexts of held Leases end with ErrClosed. What is held stays held: Unlock
+// still works, and a lock that is never unlocked expires.
 func (l *Locker) Close() error {
-	l.refuseCalls(l.draining, l.closing)
+	engine.Refuse(&l.mu, l.draining, l.closing)
 	l.mu.Lock()
 	for _, w := range l.waiters {
 		w.alarm.Stop()
@@ -190,18 +168,7 @@ func (l *Locker) Close() error {
 // Other calls get ErrClosed, waiting ones included. If ctx ends first, the Locker is closed all the
 // same and the error says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	return l.core.Shutdown(ctx, func() { l.refuseCalls(l.draining) }, l.Close)
-}
-
-// refuseCalls closes those of the channels that are still open.
-func (l *Locker) refuseCalls(all ...chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range all {
-		if !isClosed(c) {
-			close(c)
-		}
-	}
+	return l.core.Shutdown(ctx, func() { engine.Refuse(&l.mu, l.draining) }, l.Close)
 }
 
 // strategy is the Locker as its Core sees it.

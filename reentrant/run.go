@@ -26,7 +26,7 @@ func (s strategy) PassOn(h *engine.Hold) bool {
 		return false
 	}
 	c := w.inLine[0]
-	if !c.Request.Shares() || isClosed(c.away) {
+	if !c.Request.Shares() || engine.IsClosed(c.away) {
 		return false
 	}
 	turn := s.core.Pass(h, engine.Next{For: engine.For{Name: c.Name}, Ticket: s.core.Ticket(c.Request)}, 0)

@@ -12,13 +12,13 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// contended has another Locker give back a lock for which n calls of l wait, each with its options,
+// contended has another Locker give back a lock for which n calls of l wait
 // and returns those calls when the first has the lock.
-func contended(t *testing.T, l, other *Locker, n int, options ...LockOption) (first *Lease, rest []<-chan result) {
+func contended(t *testing.T, l, other *Locker, n int) (first *Lease, rest []<-chan result) {
 	t.Helper()
 	held := holding(t, other, "x")
 	for range n {
-		rest = append(rest, waits(t, l, "x", options...))
+		rest = append(rest, waits(t, l, "x"))
 	}
 	released(t, held)
 	return served(t, rest[0]), rest[1:]

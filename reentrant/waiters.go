@@ -62,7 +62,7 @@ func (w *waiters) busy() bool { return w != nil && len(w.inLine) > 0 && w.heard 
 func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(c.away) {
+	if engine.IsClosed(c.away) {
 		return nil, engine.ErrClosed
 	}
 	w := l.waiters[c.Keys.Record()]
@@ -260,7 +260,7 @@ func (l *Locker) alarmed(w *waiters) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isClosed(l.closing) || l.waiters[w.keys.Record()] != w {
+	if engine.IsClosed(l.closing) || l.waiters[w.keys.Record()] != w {
 		return
 	}
 	if w.count == 0 && time.Since(w.empty) >= waitersStays {
@@ -278,14 +278,5 @@ func signal(may chan<- struct{}) {
 	select {
 	case may <- struct{}{}:
 	default:
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

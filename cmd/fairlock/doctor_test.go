@@ -94,16 +94,13 @@ func (p *tool) diagnosis() string {
 		code = exit.Broken
 	}
 	p.ends(code)
-	for _, r := range []struct{ like, by string }{
+	return replaced(text, []swap{
 		{`(\d+(\.\d\d)?|less than 1) ms`, "N ms"},
 		{`(Redis|Valkey) \d+\.\d+\.\d+`, "Redis V"},
 		{`\d keys`, "N keys"}, // some of the doctor's own expire
 		{`\d+ ok`, "N ok"},
 		{`(?m)^(ok|note|wrong) +latency +(.+: )?N ms, the slowest of \d+ N ms\n( +-> .*\n)?`, ""},
-	} {
-		text = regexp.MustCompile(r.like).ReplaceAllString(text, r.by)
-	}
-	return text
+	})
 }
 
 func TestTheDoctorFindsNothingWrongWithAGoodServer(t *testing.T) {

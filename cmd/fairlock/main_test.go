@@ -229,12 +229,3 @@ func inLine(t *testing.T, locker *fairlock.Locker, name string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d are in line", n), func() bool { return len(inspect(t, locker, name).Waiters) == n })
 }
-
-// hold acquires the lock for the test.
-func hold(t *testing.T, locker *fairlock.Locker, name string) *fairlock.Lease {
-	t.Helper()
-	lease, err := locker.Lock(context.Background(), name)
-	must(t, err)
-	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // most tests have unlocked already
-	return lease
-}

@@ -27,11 +27,11 @@ type trio struct {
 }
 
 // newTrio starts the servers. They know of no quorum yet.
-func newTrio(t *testing.T, args ...string) *trio {
+func newTrio(t *testing.T) *trio {
 	t.Helper()
 	q := &trio{T: t}
 	for range 3 {
-		s := redistest.Start(t, args...)
+		s := redistest.Start(t)
 		q.servers, q.addrs = append(q.servers, s), append(q.addrs, s.Addr())
 	}
 	return q

@@ -26,7 +26,7 @@ func TestOnesTurnComesWhileOneWaitsForATime(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := observer(t, s)
-	gate := hold(t, locker, "nightly")
+	gate := take(t, locker, "nightly")
 	p := launch(t, s, "run", "--wait", "1m", "nightly", "--", "echo", "in")
 	inLine(t, locker, "nightly", 1)
 	if note := inspect(t, locker, "nightly").Waiters[0].Note; !strings.HasSuffix(note, fmt.Sprintf(":%d echo", p.cmd.Process.Pid)) {

@@ -21,7 +21,7 @@ func TestASignalWhileTheServerIsSilentEndsTheWait(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := observer(t, s)
-	hold(t, locker, "x")
+	take(t, locker, "x")
 	p := launch(t, s, "run", "x", "--", "echo", "never")
 	inLine(t, locker, "x", 1)
 	s.Pause()

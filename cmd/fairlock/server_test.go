@@ -39,7 +39,7 @@ func lists(t *testing.T, env []string, args ...string) {
 // holdDirectly holds the lock x through the server's port.
 func holdDirectly(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	hold(t, observer(t, s), "x")
+	take(t, observer(t, s), "x")
 }
 
 func TestAServerIsReachedOverASocket(t *testing.T) {

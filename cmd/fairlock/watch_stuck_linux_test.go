@@ -29,7 +29,7 @@ func TestWatchWhoseReaderStandsStillEndsAtASecondSignal(t *testing.T) {
 	fill(t, write)
 	other := launch(t, s, "watch", "--json", "x")
 	other.tells("standing", "", 0)
-	hold(t, locker, "x")
+	take(t, locker, "x")
 	other.tells("granted", "", 0) // so the first one writes it, too, and stands still
 	eventually(t, "it ends by the signals", func() bool {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended

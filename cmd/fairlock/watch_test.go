@@ -128,7 +128,7 @@ func TestWatchGoesOnWhenTheServerReturns(t *testing.T) {
 		return false
 	})
 	s.Restart()
-	lease := hold(t, a, "x")
+	lease := take(t, a, "x")
 	if e := p.tells("granted", "", 0); e.Token != lease.Token() {
 		t.Errorf("%+v", e)
 	}

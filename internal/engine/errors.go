@@ -9,29 +9,17 @@ import (
 	"github.com/fairlock/locks/internal/redact"
 )
 
-// The states that an error can stand for; match them with errors.Is.
+// The states that an error can stand for. Package fairlock says what each means.
 var (
-	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError that says who, and for how
-	// long.
-	ErrHeld = errors.New("the lock is held")
-	// ErrQueueFull: the line already has as many waiters as MaxWaiters allows.
-	ErrQueueFull = errors.New("the line is full")
-	// ErrLost: the lock was held and can no longer be trusted. Somebody else may have it.
-	ErrLost = errors.New("the lock is lost")
-	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil.
-	ErrNotHeld = errors.New("the lock is not held")
-	// ErrEvicted: somebody took the waiting call out of the line.
-	ErrEvicted = errors.New("the waiter was evicted")
-	// ErrNotWaiting: Evict found no such waiter.
-	ErrNotWaiting = errors.New("no such waiter is in line")
-	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back, unless the
-	// call was nested.
+	ErrHeld          = errors.New("the lock is held")
+	ErrQueueFull     = errors.New("the line is full")
+	ErrLost          = errors.New("the lock is lost")
+	ErrNotHeld       = errors.New("the lock is not held")
+	ErrEvicted       = errors.New("the waiter was evicted")
+	ErrNotWaiting    = errors.New("no such waiter is in line")
 	ErrNotReplicated = errors.New("too few replicas confirmed the lock")
-	// ErrClosed: the Locker was closed.
-	ErrClosed = errors.New("the locker is closed")
-	// ErrInvalid: a name or an option that makes no sense. Nothing was sent. If another kind of lock
-	// or client could do it, the error matches errors.ErrUnsupported, too.
-	ErrInvalid = errors.New("invalid argument")
+	ErrClosed        = errors.New("the locker is closed")
+	ErrInvalid       = errors.New("invalid argument")
 )
 
 // Error says which operation on which lock failed, and why.

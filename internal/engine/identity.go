@@ -11,12 +11,9 @@ import (
 // Identity is how a nested call is recognised as the holder's own.
 type Identity int
 
+// The ways to recognise a nested call. Package fairlock says what each means.
 const (
-	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
 	ByContext Identity = iota
-	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until
-	// Detach. This is Redisson's thread identity. Do not use it where one goroutine acquires and
-	// others work: two acquisitions of one name by a dispatcher would share the lock.
 	ByGoroutine
 )
 

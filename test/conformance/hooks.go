@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -139,19 +138,6 @@ func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
 	}
 	w.NoError(a.Close())
 	w.NoError(b.Close())
-}
-
-// hookedLocker is Locker with a hook in its client.
-func (w *World) hookedLocker(h redis.Hook, options ...fairlock.Option) Locker {
-	rdb := w.Dial()
-	rdb.AddHook(h)
-	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
-	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), quiet}, options...)...)
-	w.Cleanup(func() {
-		_ = l.Close()
-		_ = rdb.Close()
-	})
-	return l
 }
 
 // untimelyHook ends the goroutine in which a script, or several in one write, is sent, before or

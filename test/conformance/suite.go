@@ -89,8 +89,16 @@ func briefly(run func(*World)) func(*World) {
 }
 
 // Locker makes a Locker with a client of its own, as another process would. Both end with the test.
-func (w *World) Locker(options ...fairlock.Option) Locker {
+func (w *World) Locker(options ...fairlock.Option) Locker { return w.over(w.Dial(), options...) }
+
+// hookedLocker is Locker with a hook in its client.
+func (w *World) hookedLocker(h redis.Hook, options ...fairlock.Option) Locker {
 	rdb := w.Dial()
+	rdb.AddHook(h)
+	return w.over(rdb, options...)
+}
+
+func (w *World) over(rdb redis.UniversalClient, options ...fairlock.Option) Locker {
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
 	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), quiet}, options...)...)
 	w.Cleanup(func() {

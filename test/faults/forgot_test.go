@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -212,7 +213,7 @@ var forgetting = map[string]func(f *faulty){
 		f.Unlocks(lease)
 		execute()
 		if f.Holder("x") != 0 {
-			f.Fatalf("there is a ghost:\n%s", f.Dump())
+			f.Fatalf("there is a ghost:\n%s", redistest.Dump(f.Direct))
 		}
 	},
 

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -47,7 +48,7 @@ func (f *faulty) left(act func()) {
 func (f *faulty) nobody(name string) {
 	f.Helper()
 	if f.Holder(name) != 0 || f.Line(name) != 0 {
-		f.Fatalf("there is a ghost:\n%s", f.Dump())
+		f.Fatalf("there is a ghost:\n%s", redistest.Dump(f.Direct))
 	}
 	f.Free(name)
 }
@@ -128,7 +129,7 @@ func TestALockExecutedAfterItsCallerGaveUpDoesNotStandInLine(t *testing.T) {
 		w.Fails()
 		execute()
 		if n := f.Line("x"); n != 0 {
-			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
+			f.Fatalf("a ghost stands in line:\n%s", redistest.Dump(f.Direct))
 		}
 		next := c.Queues("x", 1)
 		f.Unlocks(holder)
@@ -164,7 +165,7 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 		w.Fails()
 		execute()
 		if n := f.Line("x"); n != 0 {
-			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
+			f.Fatalf("a ghost stands in line:\n%s", redistest.Dump(f.Direct))
 		}
 		f.Unlocks(holder)
 		f.nobody("x")

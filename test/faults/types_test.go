@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -38,7 +39,7 @@ func (f *faulty) unchanged(act func()) {
 	f.Helper()
 	content := func() string {
 		var lines []string
-		for line := range strings.Lines(f.Dump()) {
+		for line := range strings.Lines(redistest.Dump(f.Direct)) {
 			if line, _, _ = strings.Cut(line, " for "); !strings.HasPrefix(line, "fairlock:protocol ") { // no lock's
 				lines = append(lines, line)
 			}

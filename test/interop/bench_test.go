@@ -131,7 +131,7 @@ func turns(b *testing.B, addr string, callers int, d time.Duration) (waits []tim
 // usage is the server's CPU seconds and scripts so far.
 func usage(b *testing.B, rdb *redis.Client) (cpu float64, scripts int) {
 	b.Helper()
-	info := rdb.InfoMap(context.Background(), "cpu", "commandstats").Val()
+	info := rdb.InfoMap(context.Background(), "cpu").Val()
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
 		seconds, err := strconv.ParseFloat(info["CPU"][field], 64)
 		if err != nil {
@@ -139,5 +139,5 @@ func usage(b *testing.B, rdb *redis.Client) (cpu float64, scripts int) {
 		}
 		cpu += seconds
 	}
-	return cpu, callsIn(info["Commandstats"]["cmdstat_eval"]) + callsIn(info["Commandstats"]["cmdstat_evalsha"])
+	return cpu, redistest.Scripts(b, rdb)
 }

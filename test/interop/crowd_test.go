@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,14 +14,6 @@ import (
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/test/java"
 )
-
-// callsIn is the number of calls in a line of INFO commandstats.
-func callsIn(text string) int {
-	_, rest, _ := strings.Cut(text, "calls=")
-	digits, _, _ := strings.Cut(rest, ",")
-	n, _ := strconv.Atoi(digits)
-	return n
-}
 
 // crowded is how long the crowd hammers: FAIRLOCK_INTEROP_FOR, or 8 s, for it leaves other tests
 // no processor.

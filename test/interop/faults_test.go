@@ -10,6 +10,7 @@ import (
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/java"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // pair is a JVM whose times are brief, and a thread of it.
@@ -95,29 +96,15 @@ func TestAKilledJavaHeadIsSweptByGoWhenItsDeadlineHasPassed(t *testing.T) {
 	next := w.asks(w.Context(), l, "x")
 	w.line("x", 2)
 	j.Kill()
-	freed, before := time.Now(), w.scripts()
+	freed, before := time.Now(), redistest.Scripts(w.T, w.direct)
 	w.unlock(lease)
 	lease = w.gets(next)
-	t.Logf("Go had it after %v, with %d scripts", time.Since(freed), w.scripts()-before)
-	if n := w.scripts() - before; n > 200 {
+	t.Logf("Go had it after %v, with %d scripts", time.Since(freed), redistest.Scripts(w.T, w.direct)-before)
+	if n := redistest.Scripts(w.T, w.direct) - before; n > 200 {
 		t.Errorf("Go sent %d scripts while it waited", n)
 	}
 	w.unlock(lease)
 	w.nothing()
-}
-
-// scripts is how many the server has run.
-func (w *world) scripts() (n int) {
-	w.Helper()
-	stats := w.direct.InfoMap(w.Context(), "commandstats").Val()["Commandstats"]
-	for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
-		var calls int
-		if text, ok := stats[name]; ok {
-			calls = callsIn(text)
-		}
-		n += calls
-	}
-	return n
 }
 
 func TestACancelledGoHeadWakesJava(t *testing.T) {

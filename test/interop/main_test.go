@@ -149,7 +149,7 @@ func (w *world) returned(call *java.Call) {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	if err := call.Err(ctx); err != nil {
-		w.Fatalf("%v\n%s", err, w.dump())
+		w.Fatalf("%v\n%s", err, redistest.Dump(w.direct))
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *world) answers(call *java.Call, want string) {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	if text, err := call.Text(ctx); err != nil || text != want {
-		w.Fatalf("%q, %v; want %q\n%s", text, err, want, w.dump())
+		w.Fatalf("%q, %v; want %q\n%s", text, err, want, redistest.Dump(w.direct))
 	}
 }
 
@@ -200,7 +200,7 @@ func (w *world) gets(call <-chan outcome) *redisson.Lease {
 		w.must(o.err)
 		return o.lease
 	case <-time.After(patience):
-		w.Fatalf("a call does not end:\n%s", w.dump())
+		w.Fatalf("a call does not end:\n%s", redistest.Dump(w.direct))
 		return nil
 	}
 }
@@ -213,7 +213,7 @@ func (w *world) unlock(lease *redisson.Lease) {
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	if !poll.Until(patience, holds) {
-		w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
+		w.Fatalf("waited in vain for: %s\n%s", what, redistest.Dump(w.direct))
 	}
 }
 
@@ -246,21 +246,4 @@ func (w *world) nothing() {
 		}
 		return true
 	})
-}
-
-func (w *world) dump() (text string) {
-	ctx := context.Background()
-	for _, key := range w.direct.Keys(ctx, "*").Val() {
-		text += key + " " + w.direct.PTTL(ctx, key).Val().String() + ": "
-		switch w.direct.Type(ctx, key).Val() {
-		case "hash":
-			text += fmt.Sprint(w.direct.HGetAll(ctx, key).Val())
-		case "list":
-			text += fmt.Sprint(w.direct.LRange(ctx, key, 0, -1).Val())
-		case "zset":
-			text += fmt.Sprint(w.direct.ZRangeWithScores(ctx, key, 0, -1).Val())
-		}
-		text += "\n"
-	}
-	return text
 }

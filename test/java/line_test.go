@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // fairWait is the wait of a call that names none: fairLockWaitTimeout.
@@ -179,20 +181,9 @@ func interrupted(s *stage) {
 }
 
 // scripts returns how many scripts the server has run.
-func (s *stage) scripts() (n int64) {
+func (s *stage) scripts() int {
 	s.Helper()
-	stats, err := s.rdb.InfoMap(s.Context(), "commandstats").Result()
-	must(s.T, err)
-	for _, verb := range []string{"cmdstat_evalsha", "cmdstat_eval"} {
-		text := strings.TrimPrefix(stats["Commandstats"][verb], "calls=")
-		calls, _, _ := strings.Cut(text, ",")
-		if calls != "" {
-			one, err := strconv.ParseInt(calls, 10, 64)
-			must(s.T, err)
-			n += one
-		}
-	}
-	return n
+	return redistest.Scripts(s.T, s.rdb)
 }
 
 // asks returns when many more scripts have run than a waiter needs.

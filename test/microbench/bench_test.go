@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,23 +15,6 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
-
-// requests returns how many scripts and PUBLISHes the server has executed.
-func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
-	b.Helper()
-	for line := range strings.Lines(rdb.Info(context.Background(), "commandstats").Val()) {
-		name, rest, _ := strings.Cut(line, ":calls=")
-		calls, _, _ := strings.Cut(rest, ",")
-		n, _ := strconv.Atoi(calls)
-		switch name {
-		case "cmdstat_evalsha", "cmdstat_eval":
-			scripts += n
-		case "cmdstat_publish":
-			publishes += n
-		}
-	}
-	return scripts, publishes
-}
 
 // BenchmarkUncontended runs an uncontended Lock and Unlock beside two no-op EVALSHAs on the same
 // client. They take turns of 100, so both see the same weather. ratio is the cost of the pair in
@@ -110,7 +91,7 @@ func besideNoops(b *testing.B, rdb *redis.Client, pair func()) {
 	const turn = 100
 	var ours, floor time.Duration
 	n := 0
-	before, _ := requests(b, rdb)
+	before := redistest.Scripts(b, rdb)
 	for b.Loop() {
 		start := time.Now()
 		for range turn {
@@ -123,7 +104,7 @@ func besideNoops(b *testing.B, rdb *redis.Client, pair func()) {
 		}
 		ours, floor, n = ours+between.Sub(start), floor+time.Since(between), n+turn
 	}
-	after, _ := requests(b, rdb)
+	after := redistest.Scripts(b, rdb)
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(ours.Nanoseconds())/float64(n), "ns/pair")
 	b.ReportMetric(float64(floor.Nanoseconds())/float64(n), "ns/2noops")
@@ -172,7 +153,7 @@ func BenchmarkRefused(b *testing.B) {
 			}
 			b.Run(where+"/"+name, func(b *testing.B) {
 				_, _ = here.TryLock(context.Background(), where+name)
-				before, _ := requests(b, rdb)
+				before := redistest.Scripts(b, rdb)
 				n := 0
 				for b.Loop() {
 					if _, err := here.TryLock(context.Background(), where+name); !errors.Is(err, fairlock.ErrHeld) {
@@ -180,7 +161,7 @@ func BenchmarkRefused(b *testing.B) {
 					}
 					n++
 				}
-				after, _ := requests(b, rdb)
+				after := redistest.Scripts(b, rdb)
 				b.ReportMetric(float64(after-before)/float64(n), "requests/op")
 			})
 			_ = lease.Unlock(context.Background())
@@ -199,7 +180,7 @@ func BenchmarkNested(b *testing.B) {
 		b.Fatal(err)
 	}
 	ctx := outer.Context()
-	before, _ := requests(b, rdb)
+	before := redistest.Scripts(b, rdb)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -210,7 +191,7 @@ func BenchmarkNested(b *testing.B) {
 		_ = inner.Unlock(ctx)
 		n++
 	}
-	after, _ := requests(b, rdb)
+	after := redistest.Scripts(b, rdb)
 	b.ReportMetric(float64(after-before)/float64(n), "requests/op")
 	_ = outer.Unlock(ctx)
 }
@@ -257,14 +238,14 @@ func handover(b *testing.B, waiters int) {
 	for range waiters { // after a turn of each, all subscriptions are up and the line is full
 		<-grants
 	}
-	scripts, publishes := requests(b, admin)
+	scripts, publishes := redistest.Scripts(b, admin), redistest.Calls(b, admin, "publish")
 	n := 0
 	for b.Loop() {
 		<-grants
 		n++
 	}
 	elapsed := b.Elapsed()
-	scripts2, publishes2 := requests(b, admin)
+	scripts2, publishes2 := redistest.Scripts(b, admin), redistest.Calls(b, admin, "publish")
 	cancel()
 	all.Wait()
 	b.ReportMetric(float64(n)/elapsed.Seconds(), "grants/s")
@@ -281,7 +262,7 @@ func BenchmarkTurns(b *testing.B) {
 			rdb := server.Client(b)
 			locker := kind(rdb)
 			defer locker.Close() // it never fails
-			before, _ := requests(b, rdb)
+			before := redistest.Scripts(b, rdb)
 			b.ReportAllocs()
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -299,7 +280,7 @@ func BenchmarkTurns(b *testing.B) {
 				})
 			}
 			all.Wait()
-			after, _ := requests(b, rdb)
+			after := redistest.Scripts(b, rdb)
 			b.ReportMetric(float64(after-before)/float64(b.N), "requests/op")
 		})
 	}

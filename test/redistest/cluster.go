@@ -14,8 +14,7 @@ import (
 // would.
 //
 // A cluster of many nodes would refuse more. Since this server owns every slot, a script without a
-// "#!lua" line may touch keys that it has not declared. For such tests use [Server.ClientForKeys],
-// which needs no cluster.
+// "#!lua" line may touch keys that it has not declared. An ACL forbids that.
 //
 // A fresh cluster node waits two seconds before it serves, so share one between subtests where that
 // does not blur them.

@@ -29,23 +29,3 @@ func TestAClusterOfOneIsStrictAboutDeclaredKeysOnly(t *testing.T) {
 		must(t, c.Eval(ctx, touchesAnother, []string{"a"}).Err())
 	})
 }
-
-func TestAClientForKeysRefusesAScriptThatTouchesAnotherKey(t *testing.T) {
-	c := Start(t).ClientForKeys(t, "a", "b")
-	ctx := context.Background()
-	must(t, c.Eval(ctx, touchesWhatItDeclares, []string{"a", "b"}).Err())
-	must(t, c.Publish(ctx, "any channel", "x").Err())
-	err := c.Eval(ctx, touchesAnother, []string{"a"}).Err()
-	if !Undeclared(err) {
-		t.Fatalf("an undeclared key: %v", err)
-	}
-}
-
-func TestAClientForKeysTakesKeysLiterally(t *testing.T) {
-	c := Start(t).ClientForKeys(t, `a*b[1]?\{x}`)
-	ctx := context.Background()
-	must(t, c.Set(ctx, `a*b[1]?\{x}`, "1", 0).Err())
-	if err := c.Set(ctx, `aXb[1]?\{x}`, "1", 0).Err(); err == nil {
-		t.Fatal("the star matched another key")
-	}
-}

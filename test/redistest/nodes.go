@@ -26,15 +26,14 @@ type Cluster struct {
 }
 
 // StartNodes runs a cluster of that many masters, with a replica each. The slots are divided evenly
-// between the masters. A master that is silent for nodeTimeout is replaced. Every node gets the
-// extra args.
-func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...string) *Cluster {
+// between the masters. A master that is silent for nodeTimeout is replaced.
+func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb, ids: make(map[*Server]string), args: append([]string{
+	c := &Cluster{tb: tb, ids: make(map[*Server]string), args: []string{
 		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
 		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
-	}, args...)}
+	}}
 	for range 2 * masters {
 		c.nodes = append(c.nodes, Start(tb, c.args...))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 	"github.com/fairlock/locks/test/written"
 )
@@ -123,7 +124,7 @@ func (t *target) undisturbed(what string) {
 	t.Must(t.other.ForceUnlock(background, "sign"))
 	<-sign.Done() // messages are heard in the order of their publication
 	if t.wait.HasReturned() {
-		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.Lease, t.wait.Err, t.Dump())
+		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.Lease, t.wait.Err, redistest.Dump(t.Direct))
 	}
 	for _, lease := range []*fairlock.Lease{t.held, t.bank} {
 		if err := lease.Err(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // Took notes a lease. It fails the test if another lease of the lock was trusted in between: that
@@ -41,7 +42,7 @@ func (f *Faulty) Unlocks(lease *fairlock.Lease) {
 	f.Helper()
 	f.Ends(lease)
 	if err := lease.Unlock(background); err != nil {
-		f.Fatalf("Unlock: %v; on the server:\n%s", err, f.Dump())
+		f.Fatalf("Unlock: %v; on the server:\n%s", err, redistest.Dump(f.Direct))
 	}
 }
 

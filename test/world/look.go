@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/poll"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // Must fails if there is an error.
@@ -27,7 +27,7 @@ func (f *Faulty) Must(err error) {
 func (f *Faulty) Until(what string, ok func() bool) {
 	f.Helper()
 	if !poll.Until(Patience, ok) {
-		f.Fatalf("waited in vain until %s; on the server:\n%s", what, f.Dump())
+		f.Fatalf("waited in vain until %s; on the server:\n%s", what, redistest.Dump(f.Direct))
 	}
 }
 
@@ -80,27 +80,6 @@ func (f *Faulty) Listens(name string, n int64) {
 	f.Until("they listen", func() bool { return f.Direct.PubSubNumSub(background, channel).Val()[channel] == n })
 }
 
-// Dump returns everything that is on the server.
-func (f *Faulty) Dump() string {
-	f.Helper()
-	var all strings.Builder
-	for _, key := range f.Direct.Keys(background, "*").Val() {
-		var content any
-		switch f.Direct.Type(background, key).Val() {
-		case "hash":
-			content = f.Direct.HGetAll(background, key).Val()
-		case "list":
-			content = f.Direct.LRange(background, key, 0, -1).Val()
-		case "zset":
-			content = f.Direct.ZRangeWithScores(background, key, 0, -1).Val()
-		default:
-			content = f.Direct.Get(background, key).Val()
-		}
-		fmt.Fprintf(&all, "%s %.2000s for %v\n", key, fmt.Sprint(content), f.Direct.PTTL(background, key).Val())
-	}
-	return all.String()
-}
-
 // Free fails unless a new user can have the lock at once.
 func (f *Faulty) Free(name string) {
 	f.Helper()
@@ -109,7 +88,7 @@ func (f *Faulty) Free(name string) {
 	defer cancel()
 	lease, err := fresh.TryLock(ctx, name)
 	if err != nil {
-		f.Fatalf("a newcomer does not get %q: %v; on the server:\n%s", name, err, f.Dump())
+		f.Fatalf("a newcomer does not get %q: %v; on the server:\n%s", name, err, redistest.Dump(f.Direct))
 	}
 	f.Took(lease)
 	f.Unlocks(lease)
@@ -153,7 +132,7 @@ func (f *Faulty) tidy() {
 				continue // only marks
 			}
 		}
-		f.Errorf("%s is left behind; on the server:\n%s", key, f.Dump())
+		f.Errorf("%s is left behind; on the server:\n%s", key, redistest.Dump(f.Direct))
 	}
 }
 

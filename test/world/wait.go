@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // Wait is a call of Lock.
@@ -57,7 +58,7 @@ func (w *Wait) End() error {
 	case <-w.done:
 		return w.Err
 	case <-timer.C:
-		return fmt.Errorf("it has not returned after %v; on the server:\n%s", Patience, w.f.Dump())
+		return fmt.Errorf("it has not returned after %v; on the server:\n%s", Patience, redistest.Dump(w.f.Direct))
 	}
 }
 
@@ -65,7 +66,7 @@ func (w *Wait) End() error {
 func (w *Wait) Gets() *fairlock.Lease {
 	w.f.Helper()
 	if err := w.End(); err != nil {
-		w.f.Fatalf("Lock: %v; on the server:\n%s", err, w.f.Dump())
+		w.f.Fatalf("Lock: %v; on the server:\n%s", err, redistest.Dump(w.f.Direct))
 	}
 	return w.Lease
 }

@@ -66,13 +66,9 @@ func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
 	return b
 }
 
-// soonOver is how long a call may give a Lease after a Close has returned: what happens at one
-// instant has no order.
-const soonOver = 5 * time.Millisecond
-
 // had judges a Lease that a call returned after its Locker was closed (7).
 func (r *referee) had(b *belief) {
-	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonOver {
+	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
 		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
 	}
 }
@@ -310,8 +306,8 @@ func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
 	return !able || by.paused != nil || later(since, by.stood).After(then)
 }
 
-// soonDark is how long a context may live after a Deadline, because steps at one instant have no
-// order.
+// soonDark is how long a context may live after a Deadline, and a call may give a Lease after a
+// Close has returned, because steps at one instant have no order.
 const soonDark = 5 * time.Millisecond
 
 // compare judges two beliefs in one lock. Beliefs of different owners must not have an instant in

@@ -140,7 +140,7 @@ func (c *client) pause() (resume func()) {
 		}
 		paused := c.paused
 		c.paused = nil
-		c.stood = time.Now().Add(at + 5*time.Millisecond)
+		c.stood = time.Now().Add(at + soonDark)
 		c.w.after(stage.Span(r, 1, at+time.Millisecond), func() { close(paused) })
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // browser returns a headless Chromium that ends with the test. The test is skipped where there is
 // none, unless FAIRLOCK_REQUIRE_CHROMIUM=1.
-func browser(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Context {
+func browser(t testing.TB) context.Context {
 	t.Helper()
 	var program string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -31,11 +31,11 @@ func browser(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Cont
 		}
 		t.Skip("NOT SHOWN: what the page of fairlock web does in a browser. There is no chromium on the PATH.")
 	}
-	options = append([]chromedp.ExecAllocatorOption{
+	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.DisableGPU,
 		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.WSURLReadTimeout(patienceOfTests),
-	}, options...)
+	}
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it refuses to run as root with one
 	}

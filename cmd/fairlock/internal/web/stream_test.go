@@ -112,22 +112,7 @@ func TestTheServerIsLeftAloneWhileNobodyLooksAndAskedOnceForAllWhoDo(t *testing.
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	take(t, locker(t, s.Addr()), "x", fairlock.LeaseFor(time.Hour))
-	calls := func() string {
-		return rdb.Info(t.Context(), "commandstats").Val()
-	}
-	scans := func() (n int) {
-		for line := range strings.Lines(calls()) {
-			if rest, ok := strings.CutPrefix(line, "cmdstat_scan:calls="); ok {
-				for _, r := range rest {
-					if r < '0' || r > '9' {
-						break
-					}
-					n = 10*n + int(r-'0')
-				}
-			}
-		}
-		return n
-	}
+	scans := func() int { return redistest.Calls(t, rdb, "scan") }
 	c := serves(t, s.Addr(), false, "")
 	if n := scans(); n != 0 {
 		t.Errorf("%d looks before anybody looked", n)
