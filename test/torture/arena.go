@@ -1,10 +1,8 @@
 package torture
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,19 +25,14 @@ const saboteurs = "saboteur"
 // everybody is the seat of a trouble that affects all.
 const everybody = -1
 
-// arena is a server, the resource, and the seats of the workers. It belongs to the test's own
-// goroutine.
+// arena is a server, and the seats of its workers.
 type arena struct {
-	schedule
-	t        testing.TB
-	dir      string // of the journals of the server and the workers
-	server   *redistest.Server
-	admin    *redis.Client
-	resource *resource
-	seats    [seats]*seat
-	lives    []*life
-	losses   []loss
-	stalls   *stalls
+	venue
+	server *redistest.Server
+	admin  *redis.Client
+	seats  [seats]*seat
+	losses []loss
+	stalls *stalls
 }
 
 // seat is a worker's place. A killed worker has a successor on the same proxy.
@@ -75,6 +68,11 @@ type trouble struct {
 	From, To int64
 }
 
+// inTime sorts troubles by when they began.
+func inTime(troubles []*trouble) {
+	slices.SortStableFunc(troubles, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
+}
+
 // loss is a loss of the server's data, at some time between From and To. Journal is what the server
 // had written until then.
 type loss struct {
@@ -84,14 +82,13 @@ type loss struct {
 
 func newArena(t testing.TB, seed uint64, dir string) *arena {
 	t.Helper()
-	a := &arena{schedule: schedule{random: rand.New(rand.NewPCG(seed, 0))}, t: t, dir: dir}
+	a := &arena{venue: newVenue(t, seed, dir)}
 	// A killed server loses nothing that it answered, because the operating system keeps what was
 	// written. Data is lost only when the saboteur takes the journal away.
 	a.server = redistest.Start(t, slices.Concat(workers.JournalArgs(dir), []string{
 		"--enable-debug-command", "yes", "--user", saboteurs, "on", "nopass", "~*", "&*", "+@all",
 	})...)
 	a.admin = a.server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.Username, o.Password = true, saboteurs, "any" })
-	a.resource = newResource(t)
 	a.stalls = watchMachine(a.admin)
 	for i := range seats {
 		a.seats[i] = &seat{number: i}
@@ -107,23 +104,11 @@ func newArena(t testing.TB, seed uint64, dir string) *arena {
 // fill starts a worker.
 func (a *arena) fill(s *seat) {
 	a.t.Helper()
-	name := fmt.Sprintf("p%d", len(a.lives))
-	o := orders{
-		Process: name, Addr: a.server.Addr(), Resource: a.resource.listener.Addr().String(),
-		Journal: filepath.Join(a.dir, name+".jsonl"), Seed: a.random.Uint64(),
-		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second}[a.random.IntN(3)], Obeys: a.random.IntN(2) == 0,
-	}
+	addr := a.server.Addr()
 	if s.proxy != nil {
-		o.Addr = s.proxy.Addr()
+		addr = s.proxy.Addr()
 	}
-	told, err := json.Marshal(o)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	s.life = &life{Process: name, Seat: s.number, Born: now(), Timeout: o.Timeout, journal: o.Journal}
-	a.lives = append(a.lives, s.life)
-	s.worker = workers.Launch(a.t, name, environment+"="+string(told), func(out io.Reader) { _, _ = io.Copy(io.Discard, out) })
-	s.stopped = false
+	a.hire(s, addr, nil)
 }
 
 // kill kills a worker.
@@ -148,30 +133,6 @@ func (a *arena) wipe(from int64) {
 		a.t.Fatal(err)
 	}
 	a.losses = append(a.losses, loss{From: from, Journal: kept})
-}
-
-// write saves what the saboteur did beside the journals, for whoever keeps those.
-func (a *arena) write() {
-	a.t.Helper()
-	text, err := json.MarshalIndent(struct {
-		Lives    []*life
-		Troubles []*trouble
-		Losses   []loss
-	}{a.lives, a.troubles, a.losses}, "", "\t")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(a.dir, "sabotage.json"), text, 0o600)
-	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// ok ends the test if a step failed that nobody disturbs.
-func (a *arena) ok(err error) {
-	a.t.Helper()
-	if err != nil {
-		a.t.Fatal(err)
-	}
 }
 
 func now() int64 { return time.Now().UnixNano() }

@@ -43,14 +43,10 @@ type doubt struct {
 }
 
 func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order {
-	o := &order{
-		frees: make(map[string][]stretch), lives: lives, calls: make(map[string]*call),
+	return &order{
+		frees: make(map[string][]stretch), lives: lives, calls: byNote(calls),
 		troubles: troubles, lines: make(map[string]*line),
 	}
-	for _, c := range calls {
-		o.calls[fmt.Sprintf("%s-%d", c.life.Process, c.op)] = c
-	}
-	return o
 }
 
 // show reads one command.

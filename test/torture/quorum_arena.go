@@ -2,15 +2,10 @@ package torture
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,16 +18,11 @@ import (
 // parties is how many workers of a quorum there are at any time.
 const parties = 4
 
-// senate is the nodes of a quorum, and the seats of its workers. It belongs to the test's own
-// goroutine.
+// senate is the nodes of a quorum, and the seats of its workers.
 type senate struct {
-	schedule
-	t        testing.TB
-	dir      string // of the journals of the workers
-	nodes    []*node
-	resource *resource
-	seats    []*member
-	lives    []*life
+	venue
+	nodes []*node
+	seats []*member
 }
 
 // node is a server of a quorum.
@@ -54,7 +44,7 @@ type member struct {
 
 func newSenate(t testing.TB, n int, seed uint64, dir string) *senate {
 	t.Helper()
-	s := &senate{schedule: schedule{random: rand.New(rand.NewPCG(seed, 0))}, t: t, dir: dir, resource: newResource(t)}
+	s := &senate{venue: newVenue(t, seed, dir)}
 	for i := range n {
 		of := &node{number: i + 1, dir: filepath.Join(dir, fmt.Sprint("node-", i+1))}
 		s.ok(os.MkdirAll(of.dir, 0o700))
@@ -103,20 +93,11 @@ func (s *senate) locker() *quorum.Locker {
 // fill starts a worker.
 func (s *senate) fill(m *member) {
 	s.t.Helper()
-	name := fmt.Sprintf("p%d", len(s.lives))
-	o := orders{
-		Process: name, Resource: s.resource.listener.Addr().String(), Journal: filepath.Join(s.dir, name+".jsonl"), Seed: s.random.Uint64(),
-		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second}[s.random.IntN(3)], Obeys: s.random.IntN(2) == 0,
-	}
+	var nodes []string
 	for _, p := range m.proxies {
-		o.Nodes = append(o.Nodes, p.Addr())
+		nodes = append(nodes, p.Addr())
 	}
-	told, err := json.Marshal(o)
-	s.ok(err)
-	m.life = &life{Process: name, Seat: m.number, Born: now(), Timeout: o.Timeout, journal: o.Journal}
-	s.lives = append(s.lives, m.life)
-	m.worker = workers.Launch(s.t, name, environment+"="+string(told), func(out io.Reader) { _, _ = io.Copy(io.Discard, out) })
-	m.stopped = false
+	s.hire(&m.seat, "", nodes)
 }
 
 func (s *senate) need() int { return len(s.nodes)/2 + 1 }
@@ -153,24 +134,4 @@ func (n *node) restart(state string) error {
 		n.Restart()
 	}
 	return err
-}
-
-// ok ends the test if a step failed that nobody disturbs.
-func (s *senate) ok(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// write saves what the saboteur did beside the journals, for whoever keeps those.
-func (s *senate) write() {
-	s.t.Helper()
-	slices.SortStableFunc(s.troubles, func(a, b *trouble) int { return int(a.From - b.From) })
-	text, err := json.MarshalIndent(struct {
-		Lives    []*life
-		Troubles []*trouble
-	}{s.lives, s.troubles}, "", "\t")
-	s.ok(err)
-	s.ok(os.WriteFile(filepath.Join(s.dir, "sabotage.json"), text, 0o600))
 }

@@ -53,7 +53,7 @@ func outages(seat int, troubles []*trouble, need, nodes int, after func(*trouble
 			now.To, now = c.at, nil
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
+	inTime(all)
 	return all
 }
 
@@ -178,7 +178,7 @@ func idle(calls []*call, troubles map[int][]*trouble, others []*trouble) (wrong 
 				}
 				from, to = max(from, s.from), min(to, s.to)
 				both := slices.Concat(troubles[c.life.Seat], others)
-				slices.SortStableFunc(both, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
+				inTime(both)
 				all := c.life.undisturbed(both, from, max(from, to))
 				longest = max(longest, all)
 				if all > standing {

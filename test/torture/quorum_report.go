@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,27 +21,16 @@ type minutes struct {
 	took   time.Duration // by the longest call after the last trouble
 }
 
-// finish lets the workers end their calls. All but the last one end in good order; the last is
-// killed in the middle of its work.
+// finish ends the workers.
 func (r *minutes) finish() {
 	r.tb.Helper()
-	time.Sleep(peace)
-	began := time.Now()
-	last := r.seats[parties-1]
-	for _, m := range r.seats[:parties-1] {
-		m.worker.Dismiss()
+	var all []*seat
+	for _, m := range r.seats {
+		all = append(all, &m.seat)
 	}
-	for _, m := range r.seats[:parties-1] {
-		if m.worker.Gone(time.Until(began.Add(ending))) {
-			m.worker.Quit()
-		} else {
-			m.worker.Kill() // its journal tells what the worker waits for
-		}
-	}
-	r.took = time.Since(began)
-	last.kill()
+	r.took = r.dismiss(all)
 	r.ends()
-	r.write()
+	r.saves(nil)
 }
 
 // each is the outages of each seat. A node that stood still because the machine is busy counts too.
@@ -59,7 +47,7 @@ func inOrder(of map[int][]*trouble) []*trouble {
 	for _, troubles := range of {
 		all = append(all, troubles...)
 	}
-	slices.SortStableFunc(all, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
+	inTime(all)
 	return all
 }
 

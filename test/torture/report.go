@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -39,30 +38,14 @@ type report struct {
 	wait   time.Duration // from then until the last key has vanished
 }
 
-// finish lets the workers end their calls. All workers but one end in good order; the last one is
-// killed in the middle of its work.
+// finish ends the workers.
 func (r *report) finish() {
 	r.tb.Helper()
-	time.Sleep(peace)
-	calm := time.Now()
-	last := r.seats[seats-1]
-	for _, s := range r.seats[:seats-1] {
-		s.worker.Dismiss()
-	}
-	for _, s := range r.seats[:seats-1] {
-		if s.worker.Gone(time.Until(calm.Add(ending))) {
-			s.worker.Quit()
-		} else {
-			s.worker.Kill() // its journal tells what the worker waits for
-		}
-	}
-	r.took = time.Since(calm)
-	last.kill()
+	r.took = r.dismiss(r.seats[:])
 	r.gone = time.Now()
 	r.stood = r.stalls.ends(r.troubles)
 	r.troubles = append(r.troubles, r.stood...)
-	slices.SortStableFunc(r.troubles, func(a, b *trouble) int { return cmp.Compare(a.From, b.From) })
-	r.write()
+	r.saves(r.losses)
 }
 
 // judge has all judges examine the run.
