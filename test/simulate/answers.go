@@ -165,7 +165,7 @@ func (r *referee) unanswered(args []string) {
 	l := &look{verb: verb, argv: args[7:]}
 	for _, p := range l.tickets() {
 		if lk := r.locks[nameOf(args[3])]; lk != nil {
-			lk.unsure[callOf(p.ticket)] = true
+			lk.unsure[stage.CallOf(p.ticket)] = true
 		}
 	}
 }

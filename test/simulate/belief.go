@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // belief is a client's trust in a lock. A belief begins when the call returns. It ends when the
@@ -50,7 +51,7 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 	r.beliefs = append(r.beliefs, b)
 	r.stats.Leases++
 	g := lk.grants[b.token]
-	if !nested && g != nil && g.most > 0 && b.owner != callOf(g.ticket) {
+	if !nested && g != nil && g.most > 0 && b.owner != stage.CallOf(g.ticket) {
 		r.stats.Turns++
 	}
 	switch {
@@ -58,7 +59,7 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
 	case !g.begins(b.owner, b.token):
 		r.violated(2, "%s: %s has the turn of another, token %d", name, b.owner, b.token)
-	case !g.believed && clientOf(g.ticket) == by.uuid: // later calls share the grant by the owner's name
+	case !g.believed && stage.ClientOf(g.ticket) == by.uuid: // later calls share the grant by the owner's name
 		g.believed = true
 		k := by.called(name, g.ticket)
 		// Another call of the same owner may have returned first.
@@ -166,7 +167,7 @@ func (g *grant) isForced() bool {
 }
 
 // single reports whether an owner is a single call: client:counter.
-func single(owner string) bool { return clientOf(owner) != owner }
+func single(owner string) bool { return stage.ClientOf(owner) != owner }
 
 // trust judges all present beliefs (1).
 func (r *referee) trust() {
@@ -210,7 +211,7 @@ func (r *referee) compare(a, b *belief) {
 	if g, h := a.lk.grants[a.token], b.lk.grants[b.token]; g != nil && h != nil && (g.at.After(h.at) || g == h && a.token > b.token) {
 		a, b = b, a
 	}
-	from, to := later(a.start, b.start), earlier(later(a.until(r.w), a.lasts()), later(b.until(r.w), b.lasts()))
+	from, to := stage.Later(a.start, b.start), stage.Earlier(stage.Later(a.until(r.w), a.lasts()), stage.Later(b.until(r.w), b.lasts()))
 	if !from.Before(to) || r.exempt(a, b.token) && r.inTime(a, from) {
 		return
 	}
@@ -260,18 +261,4 @@ func (r *referee) inTime(b *belief, from time.Time) bool {
 	since, able := b.by.link.able()
 	return !able || since.After(g.forced.Add(-5*time.Second)) || from.Sub(g.forced) < r.promptly() ||
 		!g.forced.After(b.by.link.tearing) // the news of the force waits behind a torn message
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,24 +9,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/test/race"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
-
-// in replaces texts in the script of one verb, wherever they occur. The texts come in pairs: old,
-// new.
-func in(verb string, texts ...string) func(string, string) string {
-	return func(v, source string) string {
-		if v != verb {
-			return source
-		}
-		for pair := range slices.Chunk(texts, 2) {
-			if !strings.Contains(source, pair[0]) {
-				panic(fmt.Sprintf("%s does not say %q any more", verb, pair[0]))
-			}
-			source = strings.ReplaceAll(source, pair[0], pair[1])
-		}
-		return source
-	}
-}
 
 func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -44,32 +27,32 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 			}
 			return payload
 		}}},
-		"tokens that are ahead of the clock": {3, Break{Script: in("enter",
+		"tokens that are ahead of the clock": {3, Break{Script: stage.In("enter",
 			"last >= us and last + 1 or us", "us + 20000000")}},
-		"a lock that is given though it is held": {1, Break{Script: in("enter",
+		"a lock that is given though it is held": {1, Break{Script: stage.In("enter",
 			"local free = not holder.owner and not gathering", "local free = true", "if holder and", "if false and")}},
-		"newcomers at the head of the line": {2, Break{Script: in("enter",
+		"newcomers at the head of the line": {2, Break{Script: stage.In("enter",
 			"redis.call('RPUSH', queue, unpack(joining))", "redis.call('LPUSH', queue, unpack(joining))",
 			"redis.call('RPUSH', queue, string.format(", "redis.call('LPUSH', queue, string.format(")}},
-		"a release that drops the next in line": {2, Break{Script: in("leave",
+		"a release that drops the next in line": {2, Break{Script: stage.In("leave",
 			"local given = advance()", "redis.call('LPOP', queue) local given = advance()",
 			"if owner == '' then owner =", "redis.call('LPOP', queue) if owner == '' then owner =")}},
-		"tokens that do not grow": {3, Break{Script: in("leave",
+		"tokens that do not grow": {3, Break{Script: stage.In("leave",
 			"last >= us and last + 1 or us", "math.max(last, 1)")}},
-		"a release that hands over to nobody": {4, Break{Script: in("leave", "local given = advance()", "local given = nil",
+		"a release that hands over to nobody": {4, Break{Script: stage.In("leave", "local given = advance()", "local given = nil",
 			"head = not (retired", "head = false and not (retired")}},
-		"a try that is turned away from a free lock": {4, Break{Script: in("enter",
+		"a try that is turned away from a free lock": {4, Break{Script: stage.In("enter",
 			"free and line == 0 and (try or", "free and line == 0 and not try and (",
 			"elseif try and states[1][1] == 'taken' then", "elseif false then")}},
 		"a nested call that fails": {4, Break{Nested: true}},
-		"a record that does not end": {5, Break{Script: in("enter",
+		"a record that does not end": {5, Break{Script: stage.In("enter",
 			"redis.call('PEXPIREAT', record, till)", "redis.call('PERSIST', record)")}},
-		"a release by somebody who does not hold": {6, Break{Script: in("leave",
+		"a release by somebody who does not hold": {6, Break{Script: stage.In("leave",
 			"redis.call('HDEL', record, ticket)", "redis.call('DEL', record)")}},
 		"a loss that is reported as a clean unlock": {6, Break{Unlock: func(error) error { return nil }}},
 		"a Locker that does not close":              {7, Break{Leaks: true}},
 		"a Locker that is closed and goes on":       {7, Break{Closed: time.Minute}},
-		"a release that leaves its ticket behind": {7, Break{Script: in("leave",
+		"a release that leaves its ticket behind": {7, Break{Script: stage.In("leave",
 			"redis.call('HDEL', record, ARGV[5]) == 1", "redis.call('HEXISTS', record, ARGV[5]) == 1",
 			"redis.call('DEL', record)", "", "redis.call('HDEL', record, ticket)", "")}},
 	} {
@@ -125,9 +108,9 @@ func TestTheRefereeSeesAContextThatIsAskedInAnotherGoroutine(t *testing.T) {
 // Nobody is evicted in calm weather.
 func TestTheRefereeSeesABrokenEviction(t *testing.T) {
 	for name, script := range map[string]func(string, string) string{
-		"one that takes the head of the line": in("evict",
+		"one that takes the head of the line": stage.In("evict",
 			"redis.call('LREM', queue, 1, ARGV[4]) == 0", "not redis.call('LPOP', queue)"),
-		"one that nobody is told of": in("evict",
+		"one that nobody is told of": stage.In("evict",
 			"mark('!' .. ticket, ", "local _ = (", "tell(string.match(ticket, '^[^:]*'), 'evicted ' .. ticket .. ' ' .. record)", ""),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func (w *World) byID(id string) *client {
 
 // channel returns the channel on which the client of a ticket hears of its grants.
 func (w *World) channel(ticket string) string {
-	return w.plan.prefix() + ":wake:" + clientOf(ticket)
+	return w.plan.prefix() + ":wake:" + stage.ClientOf(ticket)
 }
 
 // pause stops the client's code, its timers and its network, as SIGSTOP would.

@@ -3,6 +3,8 @@ package simulate
 import (
 	"context"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // soonDark is how long a context may live after a Deadline, because steps at one instant have no
@@ -50,7 +52,7 @@ func (b *belief) lasts() time.Time {
 	end := now
 	for _, at := range []time.Time{b.dark, b.left} {
 		if !at.IsZero() {
-			end = earlier(end, at)
+			end = stage.Earlier(end, at)
 		}
 	}
 	if deadline := b.lease.Deadline(); end.After(deadline) && b.by.stood(deadline, end) {

@@ -107,16 +107,6 @@ func (l *link) able() (since time.Time, ok bool) {
 	return l.troubled, quiet
 }
 
-// arrival returns how long until a frame sent now arrives, behind those sent before it.
-func arrival(d time.Duration, last *time.Time) time.Duration {
-	at := time.Now().Add(d)
-	if !at.After(*last) {
-		at = last.Add(1)
-	}
-	*last = at
-	return time.Until(at)
-}
-
 // latency draws how long a frame is under way.
 func (w *World) latency(r *rand.Rand) time.Duration {
 	return w.plan.Latency/4 + time.Duration(r.Int64N(int64(w.plan.Latency)))
@@ -139,7 +129,7 @@ func (l *link) send(c *conn, args []string) {
 	}
 	f := &flight{c, args, l.w.draw(l.owner.id, stage.Contents(args), 1)}
 	c.flying++
-	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
+	l.w.after(stage.Arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
 
 // late is how long a kernel goes on sending the last bytes of a closed connection.
@@ -194,7 +184,7 @@ func (l *link) reaches(f *flight) {
 	if happens("slow reply", p.slow) {
 		d += stage.Span(f.r, 50*time.Millisecond, 4*time.Second)
 	}
-	w.after(arrival(d, &c.down), func() {
+	w.after(stage.Arrival(d, &c.down), func() {
 		l.down.pass(c, func() {
 			if !c.mute {
 				c.flying--
@@ -264,7 +254,7 @@ func (l *link) tell(m message) {
 	case happens("doubled message", p.doubleMessage):
 		deliver(d + stage.Span(r, 1, 20*time.Second))
 	}
-	d = arrival(d, &m.To.down)
+	d = stage.Arrival(d, &m.To.down)
 	l.closesAt(m.Payload, d)
 	deliver(d)
 }

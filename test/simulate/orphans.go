@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // wayBack bounds how long a call that has ended may leave something with a reachable server. It
@@ -53,7 +54,7 @@ func (r *referee) finishes(b *belief) {
 	u.leases--
 	u.until = time.Now()
 	if b.late {
-		u.until = later(u.until, b.lease.Deadline().Add(time.Minute)) // an hour's margin is no longer
+		u.until = stage.Later(u.until, b.lease.Deadline().Add(time.Minute)) // an hour's margin is no longer
 	}
 }
 
@@ -76,7 +77,7 @@ func (r *referee) orphans(lk *lock, is *state) {
 const holdsLock = "has the lock"
 
 func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
-	c := r.w.byID(clientOf(ticket))
+	c := r.w.byID(stage.ClientOf(ticket))
 	if c == nil || c.crashed || c.closing || c.paused != nil || lk.refused[ticket] {
 		return
 	}
@@ -88,11 +89,11 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	if lk.lost.After(k.endedAt) {
 		return // and with the data the mark that the ticket has left: a late request of it counts
 	}
-	since := later(k.endedAt, able)
+	since := stage.Later(k.endedAt, able)
 	for _, s := range c.stands {
-		since = later(since, s.to)
+		since = stage.Later(since, s.to)
 	}
-	since = later(since, lk.unmarked(k.endedAt))
+	since = stage.Later(since, lk.unmarked(k.endedAt))
 	owners := []string{ownerOf(ticket)}
 	if g := lk.grants[is.token]; what == holdsLock && g != nil {
 		owners = append(owners, g.others()...)
@@ -100,14 +101,14 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 		if yet {
 			return
 		}
-		since = later(since, until)
+		since = stage.Later(since, until)
 	}
 	for _, owner := range owners {
 		if u := lk.users[user{c.uuid, owner}]; u != nil {
 			if u.leases > 0 {
 				return
 			}
-			since = later(since, u.until)
+			since = stage.Later(since, u.until)
 		}
 	}
 	if d := time.Since(since); d > wayBack+r.w.setBack {
@@ -121,7 +122,7 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 func (c *client) gathered(lk *lock, g *grant) (until time.Time, yet bool) {
 	for _, turn := range g.run {
 		if k := c.called(lk.name, turn); k != nil && k.op == "lockall" {
-			until, yet = later(until, k.endedAt), yet || !k.done
+			until, yet = stage.Later(until, k.endedAt), yet || !k.done
 		}
 	}
 	for k := range c.calls {
@@ -137,12 +138,6 @@ func (lk *lock) unmarked(ended time.Time) (until time.Time) {
 		return until
 	}
 	return lk.steps[len(lk.steps)-1].at.Add(latest)
-}
-
-// noteOf returns the note of a ticket.
-func noteOf(ticket string) string {
-	part := strings.Split(ticket, ":")
-	return part[len(part)-1]
 }
 
 // leaseOf returns the lease that a ticket asks for.
@@ -180,7 +175,7 @@ func passes(err error) bool {
 // invention.
 func (l *look) size(lk *lock, is *state) {
 	w := l.r.w
-	w.farthest = later(w.farthest, is.at)
+	w.farthest = stage.Later(w.farthest, is.at)
 	if most := w.farthest.Add(time.Second).UnixMicro(); is.token > most || is.last > most {
 		if !lk.inflated {
 			lk.inflated = true

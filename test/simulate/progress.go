@@ -30,12 +30,12 @@ func (r *referee) promptly() time.Duration { return 20*time.Millisecond + 10*r.w
 func (r *referee) freedom(lk *lock, is *state) {
 	if is.held() || len(is.holds) > 0 {
 		lk.free = time.Time{}
-		lk.end = later(time.UnixMilli(is.latest()), is.keptUntil).Add(-r.w.server.offset)
+		lk.end = stage.Later(time.UnixMilli(is.latest()), is.keptUntil).Add(-r.w.server.offset)
 		lk.owned = is.token
 		return
 	}
 	if lk.free.IsZero() {
-		lk.free = earlier(time.Now(), lk.end)
+		lk.free = stage.Earlier(time.Now(), lk.end)
 	}
 }
 
@@ -43,7 +43,7 @@ func (r *referee) freedom(lk *lock, is *state) {
 func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	free := lk.free
 	if free.IsZero() && !was.held() { // the hold has expired since the referee last looked
-		free = earlier(g.at, lk.end)
+		free = stage.Earlier(g.at, lk.end)
 	}
 	if free.IsZero() {
 		return
@@ -53,11 +53,11 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 		return
 	}
 	r.stats.Calm++
-	idle, most := g.at.Sub(later(free, wanted)), r.promptly()+beat
+	idle, most := g.at.Sub(stage.Later(free, wanted)), r.promptly()+beat
 	if told.IsZero() { // the hold ended sooner than any waiter had been told: that costs a heartbeat
 		r.stats.Surprise = max(r.stats.Surprise, idle)
 	} else if idle <= most { // who was told may have come back from a callback only just now
-		idle, most = g.at.Sub(later(free, told)), r.promptly()
+		idle, most = g.at.Sub(stage.Later(free, told)), r.promptly()
 		r.stats.Idle = max(r.stats.Idle, idle)
 	}
 	if idle > most {
@@ -80,7 +80,7 @@ func (r *referee) wanted(lk *lock) (since, told time.Time) {
 			if k.name != lk.name || !k.waits || k.inside > 0 {
 				continue
 			}
-			s := later(later(able, k.began), k.back)
+			s := stage.Later(stage.Later(able, k.began), k.back)
 			since = first(since, s)
 			last := lk.shown[c]
 			if last.token == lk.owned && k.began.Before(last.at) && last.end.Before(lk.end.Add(r.promptly())) && !r.w.plan.Plain {
@@ -110,7 +110,7 @@ func (r *referee) watch() {
 		if lk.free.IsZero() {
 			continue
 		}
-		if wanted, _ := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon+r.w.setBack {
+		if wanted, _ := r.wanted(lk); !wanted.IsZero() && now.Sub(stage.Later(lk.free, wanted)) > soon+r.w.setBack {
 			r.violated(4, "%s has been free for %v, and somebody undisturbed has waited for it for %v", name, now.Sub(lk.free), now.Sub(wanted))
 		}
 	}
@@ -132,7 +132,7 @@ func (r *referee) evictions() {
 			if k.evicted.IsZero() || k.inside > 0 || lk.steppedSince(k.evicted) > lua.MarkTTL/2 || lk.lost.After(k.evicted.Add(-time.Minute)) {
 				continue
 			}
-			if d := time.Since(later(later(able.Add(c.patience()), k.evicted), k.back)); d > beat+2*time.Second {
+			if d := time.Since(stage.Later(stage.Later(able.Add(c.patience()), k.evicted), k.back)); d > beat+2*time.Second {
 				r.violated(2, "a %s of %s by %s was evicted, and waits on for %v", k.op, k.name, c.name, d)
 			}
 		}
@@ -146,7 +146,7 @@ func (r *referee) renewals() {
 		able, quiet := b.by.link.able()
 		g := b.lk.grants[b.token]
 		if !quiet || g == nil || !b.left.IsZero() || b.dim || b.by.closing || b.by.crashed || b.by.paused != nil ||
-			time.Since(later(later(able, b.by.link.refused), b.start)) < 2*time.Second+b.by.lease || leaseOf(g.ticket) != b.by.lease || clientOf(g.ticket) != b.by.uuid {
+			time.Since(stage.Later(stage.Later(able, b.by.link.refused), b.start)) < 2*time.Second+b.by.lease || leaseOf(g.ticket) != b.by.lease || stage.ClientOf(g.ticket) != b.by.uuid {
 			continue
 		}
 		if left := time.Until(b.lease.Deadline()); left > 0 && left < b.by.lease/3 {
@@ -201,7 +201,7 @@ func (r *referee) steps(by time.Duration) {
 func (r *referee) abandoned(name string) bool {
 	lk := r.locks[name]
 	is := r.w.server.read(lk.keys)
-	if later(time.UnixMilli(is.latest()), is.keptUntil).Sub(is.at) < 30*time.Second {
+	if stage.Later(time.UnixMilli(is.latest()), is.keptUntil).Sub(is.at) < 30*time.Second {
 		return false
 	}
 	for _, b := range r.beliefs {
@@ -210,7 +210,7 @@ func (r *referee) abandoned(name string) bool {
 		}
 	}
 	for ticket := range is.holds {
-		if c := r.w.byID(clientOf(ticket)); c != nil && !c.crashed && c.closed.IsZero() && !lk.refused[ticket] {
+		if c := r.w.byID(stage.ClientOf(ticket)); c != nil && !c.crashed && c.closed.IsZero() && !lk.refused[ticket] {
 			return false
 		}
 	}

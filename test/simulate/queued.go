@@ -68,7 +68,7 @@ func (a *actor) mark(k *call) {
 func (c *client) notes(k *call) { c.noted[k.note+" "+k.name] = k }
 
 // called is the call that has that ticket for a lock, or nil. World.mu must be held.
-func (c *client) called(name, ticket string) *call { return c.noted[noteOf(ticket)+" "+name] }
+func (c *client) called(name, ticket string) *call { return c.noted[stage.NoteOf(ticket)+" "+name] }
 
 // trouble adds to a call what the user's own code does.
 func (a *actor) trouble(ctx context.Context, k *call) context.Context {

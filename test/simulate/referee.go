@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // referee sees the server's state before and after every request, and what every client believes.
@@ -230,11 +231,11 @@ func (l *look) holds(lk *lock, was, is *state) {
 			if is.token > lk.keeps { // what was told of an earlier placeholder has no meaning any more
 				lk.keeps, lk.kept = is.token, time.Time{}
 			}
-			lk.kept = later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
+			lk.kept = stage.Later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
 		}
 		if g := lk.grants[is.token]; g != nil && g.at.Before(lk.lost) {
 			for ticket := range is.holds {
-				lk.back[clientOf(ticket)] = true
+				lk.back[stage.ClientOf(ticket)] = true
 			}
 		}
 	}
@@ -314,7 +315,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		lapse.back = maps.Clone(lk.back)
 		lk.lapses = append(lk.lapses, lapse)
 	}
-	if told := lk.shown[l.r.w.byID(clientOf(g.ticket))].answered(g.at); clientOf(g.ticket) != l.by.uuid && !told.IsZero() {
+	if told := lk.shown[l.r.w.byID(stage.ClientOf(g.ticket))].answered(g.at); stage.ClientOf(g.ticket) != l.by.uuid && !told.IsZero() {
 		g.stepped = lk.steppedSince(told)
 	}
 	for _, b := range l.r.beliefs {
@@ -342,7 +343,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 
 // live reports whether a waiter in line is alive and reachable, so that its turn must not pass by.
 func (l *look) live(was *state, ticket string) bool {
-	client := clientOf(ticket)
+	client := stage.ClientOf(ticket)
 	score, timed := was.set[ticket]
 	switch {
 	case timed && int64(score) <= was.ms: // overdue

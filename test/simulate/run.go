@@ -235,7 +235,7 @@ func (w *World) bury(c *client) {
 func (w *World) leaves(c *client, when string) {
 	for _, name := range w.names {
 		for _, p := range w.server.read(w.referee.locks[name].keys).line {
-			if clientOf(p.ticket) == c.uuid {
+			if stage.ClientOf(p.ticket) == c.uuid {
 				w.referee.violated(7, "%s %s, and %s is still in line for %s", c.name, when, p.ticket, name)
 			}
 		}

@@ -3,7 +3,6 @@ package simulate
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/race"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
@@ -57,8 +55,6 @@ func chosen() (all Trouble) {
 
 // stuck is how long a run may take in real time. A run in which a goroutine waits for a mutex for
 // good has no end, because the bubble's clock stands still.
-const stuck = 10 * time.Minute
-
 // realTime ticks until the test ends, for whoever waits for it.
 func realTime(t *testing.T) <-chan struct{} {
 	t.Helper()
@@ -86,27 +82,13 @@ func realTime(t *testing.T) <-chan struct{} {
 
 func run(t *testing.T, plan Plan) (o Outcome) {
 	t.Helper()
-	defer time.AfterFunc(stuck, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
-	}).Stop()
 	plan.Real = realTime(t)
-	bubbles.Test(t, func(*testing.T) { o = Run(plan) })
+	stage.Bubble(t, plan.Seed, func() { o = Run(plan) })
 	return o
 }
 
-// seeds are those that were asked for, or else CI's.
-func seeds(t *testing.T) (from, to uint64, asked bool) {
-	t.Helper()
-	last := uint64(lastSeed)
-	if race.Enabled {
-		last = lastRaced
-	}
-	return stage.Seeds(t, firstSeed, last)
-}
-
 func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
-	from, to, asked := seeds(t)
+	from, to, asked := stage.Seeds(t, firstSeed, lastSeed, lastRaced)
 	began := time.Now()
 	var mu sync.Mutex
 	var all Stats

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // state is a lock as the server has it at one instant.
@@ -112,24 +113,12 @@ func (st *state) waits(ticket string) bool {
 	return false
 }
 
-// clientOf returns the client of a ticket, and callOf its call.
-func clientOf(ticket string) string {
-	client, _, _ := strings.Cut(ticket, ":")
-	return client
-}
-
-func callOf(ticket string) string {
-	client, rest, _ := strings.Cut(ticket, ":")
-	counter, _, _ := strings.Cut(rest, ":")
-	return client + ":" + counter
-}
-
 // ownerOf returns the owner that a ticket names, or its call.
 func ownerOf(ticket string) string {
 	if part := strings.Split(ticket, ":"); len(part) > 3 && part[3] != "" {
 		return part[3]
 	}
-	return callOf(ticket)
+	return stage.CallOf(ticket)
 }
 
 // owned reports whether one of the holds belongs to the owner.

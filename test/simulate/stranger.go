@@ -65,7 +65,7 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 	l.tearing = time.Now().Add(gap + 2*tornFor)
 	at := 1 + r.IntN(len(frame)-2)
 	w.fault("torn message", "%s: after %d bytes, for %v", l.owner.name, at, gap)
-	first := arrival(w.latency(r), &m.To.down)
+	first := stage.Arrival(w.latency(r), &m.To.down)
 	m.To.down = m.To.down.Add(gap)
 	part := func(d time.Duration, f func()) {
 		w.after(d, func() {
@@ -180,7 +180,7 @@ func (w *World) damages(r *rand.Rand) {
 		{"ZADD", k.waiters, later, "nobody"},
 		{"ZADD", k.waiters, "-" + later, "?"},
 		{"ZADD", k.waiters, "-" + later, "!" + ticket},
-		{"ZADD", k.waiters, "-inf", "?" + clientOf(ticket)},
+		{"ZADD", k.waiters, "-inf", "?" + stage.ClientOf(ticket)},
 		{"ZADD", k.waiters, "inf", "~"},
 		{"SET", k.token, "x"},
 		{"SET", k.token, "9007199254740991"},
@@ -258,7 +258,7 @@ func (a *actor) usesDamaged() {
 
 // evicted notes that a script took a ticket out of a line.
 func (r *referee) evicted(lk *lock, ticket string) {
-	if c := r.w.byID(clientOf(ticket)); c != nil {
+	if c := r.w.byID(stage.ClientOf(ticket)); c != nil {
 		if k := c.called(lk.name, ticket); k != nil {
 			k.evicted = first(k.evicted, time.Now())
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // turns are the calls of one client that may have the lock one after the other by one grant.
@@ -20,12 +21,12 @@ func turnsOf(is *state, ticket string, last int64, plain bool) turns {
 	t := turns{had: make(map[int64]string)}
 	unused := int(max(is.token-last-1, 0))
 	switch {
-	case ownerOf(ticket) != callOf(ticket):
+	case ownerOf(ticket) != stage.CallOf(ticket):
 	case plain:
 		t.most = min(rules.PlainTurns, unused)
 	case last > 0:
 		for _, p := range is.line[:min(lua.MaxRun, unused, len(is.line))] {
-			if clientOf(p.ticket) != clientOf(ticket) || ownerOf(p.ticket) != callOf(p.ticket) {
+			if stage.ClientOf(p.ticket) != stage.ClientOf(ticket) || ownerOf(p.ticket) != stage.CallOf(p.ticket) {
 				break
 			}
 			t.run = append(t.run, p.ticket)
@@ -45,13 +46,13 @@ func (g *grant) begins(owner string, token int64) bool {
 		return true
 	case had != "" && had != owner:
 		return false
-	case n == 0 && owner == callOf(g.ticket):
+	case n == 0 && owner == stage.CallOf(g.ticket):
 		return true // its client does not know of the turns
 	case g.run == nil:
-		return clientOf(owner) == clientOf(g.ticket) && single(owner)
+		return stage.ClientOf(owner) == stage.ClientOf(g.ticket) && single(owner)
 	}
 	all := append([]string{g.ticket}, g.run...)
-	return callOf(all[len(all)-1-n]) == owner
+	return stage.CallOf(all[len(all)-1-n]) == owner
 }
 
 // others are the owners that had a turn.
@@ -67,12 +68,12 @@ func (g *grant) others() (all []string) {
 
 // cleanly notes that a ticket's hold, and with it the last turn on it, was released while in force.
 func (g *grant) cleanly(lk *lock, ticket string) {
-	lk.clean[callOf(ticket)] = g
+	lk.clean[stage.CallOf(ticket)] = g
 	if g == nil {
 		return
 	}
 	for _, turn := range g.run { // its call may yet have to hear of its turn
-		lk.clean[callOf(turn)] = g
+		lk.clean[stage.CallOf(turn)] = g
 	}
 	for _, owner := range g.others() {
 		lk.clean[owner] = g
@@ -84,7 +85,7 @@ func (g *grant) cleanly(lk *lock, ticket string) {
 // clock steps over a claim, the same call may be granted the lock again by its heartbeat.
 func (b *belief) hasReleased() bool {
 	g := b.lk.clean[b.owner]
-	return g != nil && (g == b.lk.grants[b.token] || callOf(g.ticket) == b.owner)
+	return g != nil && (g == b.lk.grants[b.token] || stage.CallOf(g.ticket) == b.owner)
 }
 
 // passed reports whether a turn may have passed to another call, without the server.

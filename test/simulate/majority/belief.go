@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/quorum"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // belief is a client's trust in a lock. A belief begins when the call returns. It ends when the
@@ -120,8 +121,8 @@ func (r *referee) endsNow(b *belief) {
 	if !b.end.IsZero() {
 		return
 	}
-	b.end = earlier(time.Now(), b.until(r.w))
-	b.lk.free = later(b.lk.free, b.end)
+	b.end = stage.Earlier(time.Now(), b.until(r.w))
+	b.lk.free = stage.Later(b.lk.free, b.end)
 	r.w.history.Note(b.by.name, "no longer has %s, token %d", b.lk.name, b.token)
 	for _, other := range r.beliefs {
 		if other != b && other.lk == b.lk {
@@ -209,7 +210,7 @@ func (b *belief) isRobbed(all []vote, then time.Time) (robbed bool) {
 	for _, v := range all {
 		switch {
 		case v.at.After(then):
-		case callOf(v.ticket) == b.owner:
+		case stage.CallOf(v.ticket) == b.owner:
 			had, robbed = true, false
 		case had && !v.again: // what a node with old data shows is not given
 			robbed = v.at.After(b.start)
@@ -259,9 +260,9 @@ func (r *referee) trust() {
 
 // expires judges that the context of a Lease ends with its trust (1).
 func (r *referee) expires(b *belief, until time.Time) {
-	b.lk.free = later(b.lk.free, until)
+	b.lk.free = stage.Later(b.lk.free, until)
 	r.keptUp(b, until)
-	over := time.Since(later(until, b.by.stood))
+	over := time.Since(stage.Later(until, b.by.stood))
 	if b.dim || over < soonDark || b.by.paused != nil || b.by.crashed || b.lease.Context().Err() != nil && over > r.w.plan.Break.Context || r.w.plan.Break.Trust > 0 {
 		return
 	}
@@ -282,7 +283,7 @@ func (r *referee) keptUp(b *belief, until time.Time) {
 	if !able || b.nested || b.k.fixed || c.closing || c.crashed || c.paused != nil || !b.lk.forced[b.owner].IsZero() || r.w.plan.Break.Trust > 0 {
 		return
 	}
-	if later(later(since, c.stood), b.start).Before(enough) {
+	if stage.Later(stage.Later(since, c.stood), b.start).Before(enough) {
 		r.violated(4, "%s: %s lost token %d though it has reached a majority since %v", b.lk.name, c.name, b.token, since.Sub(r.w.start))
 	}
 }
@@ -292,18 +293,18 @@ func (r *referee) keptUp(b *belief, until time.Time) {
 // back before the node came back with old data.
 func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
 	ticket := b.lk.views[n.i].ticket
-	if ticket == "" || callOf(ticket) == b.owner {
+	if ticket == "" || stage.CallOf(ticket) == b.owner {
 		return false
 	}
 	if k := r.callOf(b.lk, ticket); k != nil && !k.left.IsZero() && n.lost.After(k.left) {
 		return true
 	}
-	by := r.w.byID(clientOf(ticket))
+	by := r.w.byID(stage.ClientOf(ticket))
 	if by == nil {
 		return true
 	}
 	since, able := by.links[n.i].able()
-	return !able || by.paused != nil || later(since, by.stood).After(then)
+	return !able || by.paused != nil || stage.Later(since, by.stood).After(then)
 }
 
 // soonDark is how long a context may live after a Deadline, and a call may give a Lease after a
@@ -319,7 +320,7 @@ func (r *referee) compare(a, b *belief) {
 	if a.token > b.token {
 		a, b = b, a
 	}
-	from, to := later(a.start, b.start), earlier(a.until(r.w), b.until(r.w))
+	from, to := stage.Later(a.start, b.start), stage.Earlier(a.until(r.w), b.until(r.w))
 	if !from.Before(to) {
 		return
 	}

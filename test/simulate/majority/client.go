@@ -114,7 +114,7 @@ func (c *client) reaches(count int, good func(*link) bool) (since time.Time, ok 
 		return since, false
 	}
 	sortTimes(all)
-	return later(all[count-1], c.stood), true
+	return stage.Later(all[count-1], c.stood), true
 }
 
 // pause stops the client's code, its timers and its network, as SIGSTOP would.

@@ -109,17 +109,7 @@ func (l *link) drain(g *gate) {
 // does.
 func (l *link) able() (since time.Time, ok bool) {
 	quiet := l.leads == l && l.up.holds == 0 && l.down.holds == 0 && !l.c.crashed && l.weather == weather{} && l.hooking == 0
-	return later(l.troubled, l.n.troubled), quiet && l.n.works()
-}
-
-// arrival returns how long until a frame sent now arrives, behind those sent before it.
-func arrival(d time.Duration, last *time.Time) time.Duration {
-	at := time.Now().Add(d)
-	if !at.After(*last) {
-		at = last.Add(1)
-	}
-	*last = at
-	return time.Until(at)
+	return stage.Later(l.troubled, l.n.troubled), quiet && l.n.works()
 }
 
 // send takes a request from the client.
@@ -132,7 +122,7 @@ func (l *link) send(c *conn, args []string) {
 	}
 	r := l.w.draw(l.c.id, uint64(8*c.via.n.i+l.n.i), stage.Contents(args), 1) //nolint:gosec // it is small
 	c.flying++
-	l.w.after(arrival(l.w.latency(r), &c.up), func() { l.up.pass(func() { l.n.takes(func() { l.reaches(c, args, r) }) }) })
+	l.w.after(stage.Arrival(l.w.latency(r), &c.up), func() { l.up.pass(func() { l.n.takes(func() { l.reaches(c, args, r) }) }) })
 }
 
 // How late a request is executed at most. The kernel goes on sending the last bytes of a closed
@@ -181,7 +171,7 @@ func (l *link) reaches(c *conn, args []string, r *rand.Rand) {
 	if happens("slow reply", p.slow) {
 		d += stage.Span(r, 50*time.Millisecond, 4*time.Second)
 	}
-	w.after(arrival(d, &c.down), func() {
+	w.after(stage.Arrival(d, &c.down), func() {
 		l.down.pass(func() {
 			if !c.mute {
 				c.flying--
@@ -255,7 +245,7 @@ func (l *link) tell(m stage.Message[*conn]) {
 	if happens("late message", p.lateMessage) {
 		d += stage.Span(r, 20*time.Millisecond, 8*time.Second)
 	} else {
-		d = arrival(d, &m.To.down)
+		d = stage.Arrival(d, &m.To.down)
 	}
 	w.after(d, func() {
 		l.down.pass(func() {

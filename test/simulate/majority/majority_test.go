@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/race"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
@@ -59,15 +58,9 @@ func planOf(seed uint64) Plan {
 
 func run(t *testing.T, plan Plan) (o Outcome) {
 	t.Helper()
-	defer time.AfterFunc(stuck, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
-	}).Stop()
-	bubbles.Test(t, func(*testing.T) { o = Run(plan) })
+	stage.Bubble(t, plan.Seed, func() { o = Run(plan) })
 	return o
 }
-
-const stuck = 10 * time.Minute
 
 // sound is a run to which the referee must not object.
 func sound(t *testing.T, plan Plan) Outcome {
@@ -82,18 +75,8 @@ func sound(t *testing.T, plan Plan) Outcome {
 	return o
 }
 
-// seeds are those that were asked for, or else CI's.
-func seeds(t *testing.T) (from, to uint64, asked bool) {
-	t.Helper()
-	last := uint64(lastSeed)
-	if race.Enabled {
-		last = lastRaced
-	}
-	return stage.Seeds(t, firstSeed, last)
-}
-
 func TestWholeClientsOfAQuorumKeepTheInvariantsThroughAllFaults(t *testing.T) {
-	from, to, asked := seeds(t)
+	from, to, asked := stage.Seeds(t, firstSeed, lastSeed, lastRaced)
 	began := time.Now()
 	var mu sync.Mutex
 	var all Stats

@@ -246,17 +246,3 @@ func (n *node) read(k lua.Keys) *state {
 	}
 	return s
 }
-
-// clientOf returns the client of a ticket, callOf its call, and noteOf its note.
-func clientOf(ticket string) string {
-	client, _, _ := strings.Cut(ticket, ":")
-	return client
-}
-
-func callOf(ticket string) string {
-	client, rest, _ := strings.Cut(ticket, ":")
-	counter, _, _ := strings.Cut(rest, ":")
-	return client + ":" + counter
-}
-
-func noteOf(ticket string) string { return ticket[strings.LastIndexByte(ticket, ':')+1:] }

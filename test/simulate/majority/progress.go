@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/quorum"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // soon is the time within which a waiter with a majority of nodes in reach gets a lock that nobody
@@ -64,7 +65,7 @@ func (r *referee) prompt(b *belief) {
 	if !r.calm() {
 		return
 	}
-	free := later(r.offered(b), r.detained(b))
+	free := stage.Later(r.offered(b), r.detained(b))
 	if b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
 		return
 	}
@@ -94,7 +95,7 @@ func (r *referee) offered(b *belief) time.Time {
 	for _, votes := range b.lk.votes {
 		for _, v := range votes {
 			if k := r.callOf(b.lk, v.ticket); k != nil && k != b.k && k.done && !k.leased && v.at.After(b.lk.free) {
-				free = later(free, k.endedAt)
+				free = stage.Later(free, k.endedAt)
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func (r *referee) offered(b *belief) time.Time {
 // call. Who asks for several locks may have had it, too, and have given it back.
 func (r *referee) detained(b *belief) (until time.Time) {
 	by := func(a *actor) {
-		if until = later(until, a.back); a.inside || a.crashing {
+		if until = stage.Later(until, a.back); a.inside || a.crashing {
 			until = time.Now()
 		}
 	}
@@ -136,7 +137,7 @@ func (r *referee) detained(b *belief) (until time.Time) {
 // freshly reports whether all nodes gave b their votes after the last hold of the lock.
 func (r *referee) freshly(b *belief) bool {
 	for _, votes := range b.lk.votes {
-		if slices.ContainsFunc(votes, func(v vote) bool { return callOf(v.ticket) == b.owner && v.at.Before(b.lk.free) }) {
+		if slices.ContainsFunc(votes, func(v vote) bool { return stage.CallOf(v.ticket) == b.owner && v.at.Before(b.lk.free) }) {
 			return false
 		}
 	}
@@ -146,19 +147,19 @@ func (r *referee) freshly(b *belief) bool {
 // wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes
 // may have been split: then they are asked back, and given again.
 func (r *referee) wanted(b *belief) {
-	oldest := later(b.k.began, b.k.actor.back)
+	oldest := stage.Later(b.k.began, b.k.actor.back)
 	for _, c := range r.w.present {
 		for k := range c.calls {
 			if k.name == b.lk.name && k.op != "trylock" && len(k.with) == 0 && !k.actor.inside {
-				oldest = earlier(oldest, later(k.began, k.actor.back))
+				oldest = stage.Earlier(oldest, stage.Later(k.began, k.actor.back))
 			}
 		}
 	}
 	if !r.calm() || b.by.paused != nil || !r.givenBack(b.lk) {
 		return
 	}
-	free := later(b.lk.free, r.detained(b))
-	idle := float64(b.start.Sub(later(oldest, free))) / float64(r.trip())
+	free := stage.Later(b.lk.free, r.detained(b))
+	idle := float64(b.start.Sub(stage.Later(oldest, free))) / float64(r.trip())
 	r.stats.Split = max(r.stats.Split, idle)
 	if idle > splitTrips {
 		r.violated(4, "%s was free and wanted for %.1f round trips in calm weather", b.lk.name, idle)
@@ -199,7 +200,7 @@ func (r *referee) waits(lk *lock, views []*state) {
 			if k.name != lk.name {
 				continue
 			}
-			mine := func(ticket string) bool { return clientOf(ticket) == c.uuid && noteOf(ticket) == k.note }
+			mine := func(ticket string) bool { return stage.ClientOf(ticket) == c.uuid && stage.NoteOf(ticket) == k.note }
 			since, able := c.reaches(r.w.need(), func(l *link) bool {
 				is := views[l.n.i]
 				return l.n.grants() && (is.ticket == "" || mine(is.ticket) || !is.decided)
@@ -211,7 +212,7 @@ func (r *referee) waits(lk *lock, views []*state) {
 				}
 				continue
 			}
-			if d := time.Since(later(later(since, k.began), later(k.stuck, lk.free))); d > r.soon() {
+			if d := time.Since(stage.Later(stage.Later(since, k.began), stage.Later(k.stuck, lk.free))); d > r.soon() {
 				r.violated(4, "%s has been free for %v, and %s (%s) has waited for it with a majority in reach", lk.name, d, c.name, k.note)
 			}
 		}
@@ -254,7 +255,7 @@ func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
 	if k.tardy { // its claim ends, and then its place with the line
 		bound += lua.Claim + lua.Liveness
 	}
-	if d := time.Since(later(later(since, c.stood), k.endedAt)); d > bound {
+	if d := time.Since(stage.Later(stage.Later(since, c.stood), k.endedAt)); d > bound {
 		k.done = false // one objection is enough
 		r.violated(7, "%s: %s %s at %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, n.name, d)
 	}

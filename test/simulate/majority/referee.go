@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // referee sees the nodes' state after every request, and what every client believes. World.mu
@@ -132,8 +133,8 @@ func (r *referee) placed(lk *lock, n *node, is *state) {
 
 // callOf is the call of a ticket for a lock, or nil if it is not known.
 func (r *referee) callOf(lk *lock, ticket string) *call {
-	if c := r.w.byID(clientOf(ticket)); c != nil {
-		return c.noted[noteOf(ticket)+" "+lk.name]
+	if c := r.w.byID(stage.ClientOf(ticket)); c != nil {
+		return c.noted[stage.NoteOf(ticket)+" "+lk.name]
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (r *referee) dropped(lk *lock, l *link, verb string, argv []string, was, is
 		c := k.actor.c
 		since, able := c.reaches(r.w.need(), nil) // without a majority, a waiter stands back
 		its, quiet := c.links[l.n.i].able()
-		if since = later(since, its); !able || !quiet || c.paused != nil || c.closing || k.queued.IsZero() || later(since, c.stood).After(k.began.Add(-settling)) {
+		if since = stage.Later(since, its); !able || !quiet || c.paused != nil || c.closing || k.queued.IsZero() || stage.Later(since, c.stood).After(k.began.Add(-settling)) {
 			continue
 		}
 		r.violated(2, "%s: a %s of %s dropped %s at %s, which is alive and reachable", lk.name, verb, l.c.name, p.ticket, l.n.name)
@@ -166,7 +167,7 @@ const settling = 10 * time.Second
 
 // forces notes that somebody ended a hold at a node by force, or took a waiter out of line.
 func (r *referee) forces(lk *lock, ticket string, held bool) {
-	lk.forced[callOf(ticket)] = time.Now()
+	lk.forced[stage.CallOf(ticket)] = time.Now()
 	if k := r.callOf(lk, ticket); k != nil && !held {
 		k.evicted = true
 	} else if k != nil && !k.done {
@@ -189,7 +190,7 @@ func (r *referee) order(lk *lock, x *call) {
 			places := make(map[int64]int)
 			for i, at := range k.at {
 				since, able := c.links[i].able()
-				if able && later(since, c.stood).Before(k.began.Add(-settling)) && r.w.nodes[i].lost.Before(k.began) {
+				if able && stage.Later(since, c.stood).Before(k.began.Add(-settling)) && r.w.nodes[i].lost.Before(k.began) {
 					places[at]++
 				}
 			}

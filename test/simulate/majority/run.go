@@ -246,11 +246,11 @@ func (w *World) nothing(l *link) {
 	for _, name := range w.names {
 		is := l.n.read(keysOf(name))
 		for _, p := range is.line {
-			if clientOf(p.ticket) == l.c.uuid && !w.referee.keeps(w.referee.locks[name], p.ticket) {
+			if stage.ClientOf(p.ticket) == l.c.uuid && !w.referee.keeps(w.referee.locks[name], p.ticket) {
 				w.referee.violated(7, "%s is closed, and %s is still in line for %s at %s", l.c.name, p.ticket, name, l.n.name)
 			}
 		}
-		if clientOf(is.ticket) == l.c.uuid && is.ticket != "" && !w.referee.keeps(w.referee.locks[name], is.ticket) {
+		if stage.ClientOf(is.ticket) == l.c.uuid && is.ticket != "" && !w.referee.keeps(w.referee.locks[name], is.ticket) {
 			w.referee.violated(7, "%s is closed, and %s still has the vote of %s for %s", l.c.name, is.ticket, l.n.name, name)
 		}
 	}

@@ -1,0 +1,29 @@
+package stage
+
+import "time"
+
+// Arrival returns how long until a frame sent now arrives, behind those sent before it.
+func Arrival(d time.Duration, last *time.Time) time.Duration {
+	at := time.Now().Add(d)
+	if !at.After(*last) {
+		at = last.Add(1)
+	}
+	*last = at
+	return time.Until(at)
+}
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
