@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fairlock/locks/test/child"
 )
 
 //go:embed peer/*.java
@@ -86,10 +88,10 @@ func (j *JVM) Kill() {
 }
 
 // Stop stops the process (SIGSTOP) and returns when every thread has stopped.
-func (j *JVM) Stop() error { return stop(j.PID()) }
+func (j *JVM) Stop() error { return child.Stop(j.PID()) }
 
 // Continue lets a stopped process go on (SIGCONT).
-func (j *JVM) Continue() error { return resume(j.PID()) }
+func (j *JVM) Continue() error { return child.Resume(j.PID()) }
 
 // Close shuts the client down and ends the process. What its threads hold or wait for stays in
 // Redis, as it does when a Java program ends.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"io"
 	"os/exec"
-	"runtime"
 	"time"
 
+	"github.com/fairlock/locks/test/child"
 	"github.com/fairlock/locks/test/written"
 )
 
@@ -18,13 +18,10 @@ type process struct {
 	done   chan struct{} // closed when it has ended, been reaped, and all that it said was heard
 }
 
-// startProcess starts cmd. listen reads its standard output until that ends. The signal by which a
-// child dies with its parent belongs to the thread that forked the child. So a goroutine that keeps
-// its thread starts the process, and stays until the process has ended.
+// startProcess starts cmd. listen reads its standard output until that ends.
 func startProcess(cmd *exec.Cmd, listen func(io.Reader)) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	cmd.Stderr = &p.stderr
-	cmd.SysProcAttr = dieWithParent()
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -33,19 +30,11 @@ func startProcess(cmd *exec.Cmd, listen func(io.Reader)) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			listen(stdout)
-			_ = cmd.Wait() // ProcessState has how it ended
-			close(p.done)
-		}
-	}()
-	return p, <-started
+	return p, child.Start(cmd, func() {
+		listen(stdout)
+		_ = cmd.Wait() // ProcessState has how it ended
+		close(p.done)
+	})
 }
 
 // gone waits for up to within, and reports whether the process has ended.

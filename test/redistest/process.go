@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
+
+	"github.com/fairlock/locks/test/child"
 )
 
 // process is one run of redis-server, from start to reaping.
@@ -15,10 +16,7 @@ type process struct {
 	done chan struct{} // closed once the process has ended and has been reaped
 }
 
-// startProcess starts the program. The kernel ties the parent-death signal to
-// the OS thread that forked, not to the whole parent: when that thread goes,
-// the child is killed, at a moment that looks random. So a goroutine of its own
-// starts the server, keeps its thread, and stays until the server has ended.
+// startProcess starts the program.
 func startProcess(bin string, args []string, log string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -26,21 +24,12 @@ func startProcess(bin string, args []string, log string) (*process, error) {
 	}
 	p := &process{cmd: exec.Command(bin, args...), log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out // a file: needs no copying goroutine
-	p.cmd.SysProcAttr = dieWithParent()
-
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer out.Close()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // "killed" is how every server of a test ends
-			close(p.done)
-		}
-	}()
-	return p, <-started
+	err = child.Start(p.cmd, func() {
+		_ = p.cmd.Wait() // "killed" is how every server of a test ends
+		close(p.done)
+	})
+	_ = out.Close() // the server has it
+	return p, err
 }
 
 // kill ends the process, running or stopped, and waits until it is reaped.

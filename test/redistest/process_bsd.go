@@ -6,11 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 )
-
-// dieWithParent does nothing here: only Linux can tie a child to its parent.
-func dieWithParent() *syscall.SysProcAttr { return nil }
 
 // stopped asks ps, the portable way to see a process's state.
 func (p *process) stopped() bool {

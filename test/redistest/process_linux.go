@@ -5,14 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 )
-
-// dieWithParent makes the kernel kill the server when the test binary dies, even if the binary is
-// killed and runs no cleanup. See startProcess for what this asks of the starting thread.
-func dieWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}
 
 // stopped says whether every thread has stopped: the thread that serves clients may have stopped
 // while another still writes.

@@ -2,14 +2,9 @@
 
 package redistest
 
-import (
-	"errors"
-	"syscall"
-)
+import "errors"
 
 var errNoSignals = errors.New("this system cannot stop a process")
-
-func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func (p *process) stop() error { return errNoSignals }
 

@@ -6,10 +6,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/test/child"
 )
 
 // Patience bounds every wait for a worker. No wait should come near it.
@@ -55,9 +56,7 @@ func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Pr
 	return p
 }
 
-// start runs this binary again. The signal by which a child dies with its parent belongs to the
-// thread that forked the child. So a goroutine that keeps its thread starts the process, and stays
-// until the process has ended.
+// start runs this binary again.
 func (p *Process) start(environment string, listen func(io.Reader)) error {
 	binary, err := os.Executable()
 	if err != nil {
@@ -66,26 +65,19 @@ func (p *Process) start(environment string, listen func(io.Reader)) error {
 	p.cmd = exec.Command(binary)
 	p.cmd.Env = append(os.Environ(), environment)
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = dieWithParent()
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return err
 	}
 	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
 		return err
 	}
-	started, read := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			<-read
-			_ = p.cmd.Wait() // ProcessState has how it ended
-			close(p.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	read := make(chan struct{})
+	err = child.Start(p.cmd, func() {
+		<-read
+		_ = p.cmd.Wait() // ProcessState has how it ended
+		close(p.done)
+	})
+	if err != nil {
 		return err
 	}
 	go func() {
@@ -105,7 +97,7 @@ func (p *Process) Kill() {
 // Stop stops the process (SIGSTOP) and returns when every thread has stopped.
 func (p *Process) Stop() {
 	p.tb.Helper()
-	if err := stop(p.cmd.Process.Pid); err != nil {
+	if err := child.Stop(p.cmd.Process.Pid); err != nil {
 		p.tb.Fatalf("stop worker %s: %v", p.name, err)
 	}
 }
@@ -113,7 +105,7 @@ func (p *Process) Stop() {
 // Continue lets a stopped process go on (SIGCONT).
 func (p *Process) Continue() {
 	p.tb.Helper()
-	if err := resume(p.cmd.Process.Pid); err != nil {
+	if err := child.Resume(p.cmd.Process.Pid); err != nil {
 		p.tb.Fatalf("continue worker %s: %v", p.name, err)
 	}
 }

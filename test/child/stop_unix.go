@@ -1,6 +1,6 @@
 //go:build unix
 
-package workers
+package child
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// stop returns when the child has stopped. The kernel reports that once every thread of the child
+// Stop stops a child, and returns when the child has stopped. The kernel reports that once every thread of the child
 // has stopped.
-func stop(pid int) error {
+func Stop(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -28,4 +28,5 @@ func stop(pid int) error {
 	}
 }
 
-func resume(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
+// Resume lets a stopped child go on.
+func Resume(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
