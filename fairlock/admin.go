@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -46,27 +47,41 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 // ForceUnlock ends the present ownership of a lock, whoever has it. The next in line then has the
 // lock. The Leases of the old holder are lost at once, or with their next renewal if the holder's
 // process does not listen. Until then two processes may believe that they have the lock; the
-// fencing token tells them apart. Two round trips.
+// fencing token tells them apart. Two round trips, and two more each time
+// that the lock passes on meanwhile, up to ten times.
 //
 //	nil          the ownership was ended
-//	ErrNotHeld   nobody had the lock
+//	ErrNotHeld   nobody had the lock; or it passed on each time, which the error says
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
 //
 // The context of the old holder ends by it, maybe before the answer has come. Pass another one.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+	return l.force(ctx, name, engine.Present)
+}
+
+// ForceToken is ForceUnlock of the ownership with that token, as [Locker.Inspect] shows it, and of
+// no later one: so a lock that has passed on meanwhile stays with its new holder. One round trip.
+// The error is ErrNotHeld if nobody has the lock with that token. Token 0 is that of a lock whose
+// data are damaged.
+func (l *Locker) ForceToken(ctx context.Context, name string, token int64) error {
+	if token < 0 {
+		return &engine.Error{Op: "force", Name: name, Err: engine.Invalid("a token is not negative")}
+	}
+	return l.force(ctx, name, token)
+}
+
+func (l *Locker) force(ctx context.Context, name string, token int64) error {
 	sent := time.Now()
-	keys, err := l.core.Force(ctx, name, func(keys lua.Keys, left lua.Left) error {
+	keys, err := l.core.Force(ctx, name, token, func(keys lua.Keys, left lua.Left) {
 		if left.Grant != nil {
 			l.mu.Lock()
 			l.grantedInPassing(keys, left.Grant, sent)
 			l.mu.Unlock()
 		}
 		if left.More {
-			_, err := l.send(context.WithoutCancel(ctx), l.core.Server, keys, nil)
-			return err
+			_, _ = l.send(context.WithoutCancel(ctx), l.core.Server, keys, nil) // else a heartbeat clears the line
 		}
-		return nil
 	})
 	if err != nil {
 		l.mu.Lock()

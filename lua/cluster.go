@@ -80,13 +80,17 @@ func (s *Server) home(ctx context.Context, record string) (redis.UniversalClient
 	return s.rdb, nil
 }
 
-// Node is the node that keeps the lock, or the whole cluster as long as the node is not known.
-// Requests about locks of different nodes do not wait for one another.
-func (s *Server) Node(keys Keys) redis.UniversalClient {
-	if home, err := s.home(context.Background(), keys.Record()); err == nil {
-		return home
+// Node is the node of a cluster that keeps the lock, or nil if that is not known, and where there
+// are no nodes. Requests about locks of different nodes do not wait for one another.
+func (s *Server) Node(keys Keys) *redis.Client {
+	if !s.Sharded() {
+		return nil
 	}
-	return s.rdb
+	node, err := s.cluster.MasterForKey(context.Background(), keys.Record())
+	if err != nil {
+		return nil
+	}
+	return node
 }
 
 // elsewhere reports whether a node did nothing because another node has the keys: it answered so, or

@@ -225,3 +225,27 @@ func TestMastersThatHangAreWaitedForTogether(t *testing.T) {
 		t.Errorf("%v, %v after %v", replies, err, took)
 	}
 }
+
+// labelled is a client of a user's, a value that cannot be compared.
+type labelled struct {
+	redis.UniversalClient
+	tags []string
+}
+
+type labelledCluster struct {
+	three
+	tags []string
+}
+
+func (labelledCluster) MasterForKey(context.Context, string) (*redis.Client, error) {
+	return nil, errors.New("no node is known")
+}
+
+func TestAClientNeedNotBeComparable(t *testing.T) {
+	s := NewServer(labelled{onRedis(t).rdb, nil}, "x", "y")
+	equal(t, "callers", len(s.Join(ctx, []Keys{keysOf(t, "x"), keysOf(t, "y")})), 2)
+	c := NewServer(labelledCluster{}, "x", "y")
+	equal(t, "sharded", c.Sharded(), true)
+	equal(t, "node", c.Node(keysOf(t, "x")), nil)
+	equal(t, "callers on a cluster", len(c.Join(ctx, []Keys{keysOf(t, "x"), keysOf(t, "y")})), 0)
+}

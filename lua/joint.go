@@ -35,7 +35,7 @@ func (s *Server) Join(ctx context.Context, locks []Keys) []*JointCaller {
 	}
 	home, err := s.home(ctx, locks[0].Record())
 	for _, keys := range locks[1:] {
-		if other, failed := s.home(ctx, keys.Record()); err == nil && (failed != nil || other != home) {
+		if other, failed := s.home(ctx, keys.Record()); err == nil && (failed != nil || s.Sharded() && other != home) {
 			return nil
 		}
 	}

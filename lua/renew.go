@@ -90,7 +90,11 @@ func decodeRenewed(reply []any, err error, n int) []Renewed {
 // or forbidden, the other holds are not affected. If a node does not have the script, or no longer
 // has the slot, the hold is asked for again, alone.
 func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
-	pipe := s.Node(holds[0].Keys).Pipeline()
+	to := s.rdb
+	if node := s.Node(holds[0].Keys); node != nil {
+		to = node
+	}
+	pipe := to.Pipeline()
 	requests := make([]once, len(holds))
 	for i := range holds {
 		requests[i] = newOnce(ctx, renewals(holds[i:i+1]))

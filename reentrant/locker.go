@@ -135,14 +135,29 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 // ForceUnlock ends the present ownership of a lock, whoever has it. The Leases of the old holder
 // are lost at once, or with their next renewal if the holder's process does not listen. Until then
 // two processes may believe that they have the lock; the fencing token tells them apart. Two round
-// trips.
+// trips, and two more each time that the lock passes on meanwhile, up to ten times.
 //
 //	nil          the ownership was ended
-//	ErrNotHeld   nobody had the lock
+//	ErrNotHeld   nobody had the lock; or it passed on each time, which the error says
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	if _, err := l.core.Force(ctx, name, nil); err != nil {
+	return l.force(ctx, name, engine.Present)
+}
+
+// ForceToken is ForceUnlock of the ownership with that token, as [Locker.Inspect] shows it, and of
+// no later one: so a lock that has passed on meanwhile stays with its new holder. One round trip.
+// The error is ErrNotHeld if nobody has the lock with that token. Token 0 is that of a lock whose
+// data are damaged.
+func (l *Locker) ForceToken(ctx context.Context, name string, token int64) error {
+	if token < 0 {
+		return &engine.Error{Op: "force", Name: name, Err: engine.Invalid("a token is not negative")}
+	}
+	return l.force(ctx, name, token)
+}
+
+func (l *Locker) force(ctx context.Context, name string, token int64) error {
+	if _, err := l.core.Force(ctx, name, token, nil); err != nil {
 		return &engine.Error{Op: "force", Name: name, Err: err}
 	}
 	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -127,13 +127,38 @@ func TestADemoWhoseLockIsTakenAwayFails(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr()).start()
-	for !strings.Contains(p.line(), "job 3 ") {
-	}
-	keys, err := rdb.Keys(t.Context(), "fairlock-demo-*:lock:{jobs}").Result()
-	must(t, err)
+	var keys []string
+	eventually(t, "somebody has the lock", func() bool {
+		keys = rdb.Keys(t.Context(), "fairlock-demo-*:lock:{jobs}").Val()
+		return len(keys) > 0
+	})
 	must(t, rdb.Del(t.Context(), keys...).Err())
 	p.ends(1)
 	p.complains("lost")
+}
+
+func TestADemoThatNobodyReadsEndsAndLeavesNoKeyForLong(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr())
+	r, w, err := os.Pipe()
+	must(t, err)
+	p.cmd.Stdout = w
+	must(t, p.cmd.Start())
+	must(t, w.Close())
+	_, err = r.Read(make([]byte, 1)) // it has begun
+	must(t, err)
+	must(t, r.Close())
+	_ = p.cmd.Wait() // the test checks the exit code
+	close(p.done)
+	p.ends(74)
+	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+		if left := rdb.PTTL(t.Context(), key).Val(); left > time.Hour {
+			t.Errorf("%s stays for %v", key, left)
+		}
+	}
+	nobodyIsConnected(t, rdb)
 }
 
 func TestADemoThatIsInterruptedEndsWithItsWorkers(t *testing.T) {

@@ -505,6 +505,25 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 	}
 }
 
+func TestAChangeOfWhichNobodyReadsIsTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "x")
+	inLine(t, locker, "x", 0)
+	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, "force", "x")
+	r, w, err := os.Pipe()
+	must(t, err)
+	must(t, r.Close())
+	p.cmd.Stdout = w
+	must(t, p.cmd.Start())
+	must(t, w.Close())
+	_ = p.cmd.Wait() // the test checks the exit code
+	close(p.done)
+	p.ends(74)
+	p.complains("broken pipe", "the lock was forced")
+}
+
 func TestAPasswordThatAServerRepeatsIsNotShown(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--rename-command", "AUTH", "")

@@ -254,42 +254,6 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	return nil
 }
 
-// Force ends the present ownership of a lock, whoever has it. Then handle, unless it is nil, has to
-// handle a grant in the answer, and the rest of the line. handle runs even if ctx has ended by then.
-func (c *Core) Force(ctx context.Context, name string, handle func(lua.Keys, lua.Left) error) (lua.Keys, error) {
-	keys, err := c.Ready(ctx, name)
-	if err != nil {
-		return keys, err
-	}
-	if e := c.Await(ctx, func(ctx context.Context) { err = c.force(ctx, keys, handle) }); e != nil {
-		return keys, e
-	}
-	return keys, err
-}
-
-func (c *Core) force(ctx context.Context, keys lua.Keys, handle func(lua.Keys, lua.Left) error) error {
-	state, err := c.Server.Inspect(ctx, keys, 0, 0)
-	if err != nil {
-		return err
-	}
-	if !state.Held {
-		return ErrNotHeld
-	}
-	forced, left, err := c.Server.Force(ctx, keys, state.HeldToken)
-	if forced {
-		c.ForcedHere(keys.Record(), func(h *Hold) bool { return h.Token == state.HeldToken })
-	}
-	switch {
-	case err != nil:
-		return err
-	case !forced:
-		return ErrNotHeld
-	case handle != nil:
-		return handle(keys, left)
-	}
-	return nil
-}
-
 // Evict takes the waiter with this ID out of the line, if it is there.
 func (c *Core) Evict(ctx context.Context, name, waiter string) (bool, error) {
 	keys, err := c.Ready(ctx, name)

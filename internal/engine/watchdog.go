@@ -188,8 +188,8 @@ func (b *batch) sendAll(c *Core) {
 
 // parted splits the batch by the nodes that its locks live on, so that a dead node does not hold up
 // the others.
-func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
-	parts := make(map[redis.UniversalClient]*batch)
+func (b *batch) parted(server *lua.Server) map[*redis.Client]*batch {
+	parts := make(map[*redis.Client]*batch)
 	for i, h := range b.holds {
 		node := server.Node(h.Keys)
 		part := parts[node]

@@ -9,6 +9,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 )
 
 // Evict is "fairlock evict".
@@ -46,6 +47,7 @@ type evictedRecord struct {
 
 // Run is called by kong.
 func (v *Evict) Run() error {
+	process.DropBrokenPipes()
 	s, err := v.Open(locks.Fair)
 	if err != nil {
 		return err

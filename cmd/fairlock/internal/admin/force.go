@@ -8,6 +8,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // Force is "fairlock force".
@@ -29,7 +31,8 @@ It does not ask. Look first, and name what you have seen: if the lock has change
   fairlock show nightly
   fairlock force --token 1764000000000001 nightly
 
-The token is compared a round trip before the lock is forced. A plain lock is meant only with --plain.
+The server compares the token as it ends the ownership; of a quorum, it is compared a round trip before. A plain lock
+is meant only with --plain.
 
 --json: name, kind, forced (the holder that was, as of ls) and next (the holder now, or null). If the server cannot
 be reached any more when it was ended, there is no next.
@@ -53,25 +56,17 @@ type forcedRecord struct {
 
 // Run is called by kong.
 func (v *Force) Run() error {
+	process.DropBrokenPipes()
 	s, err := v.Open(v.Kinds()...)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	l := s.Lockers[0]
-	before, err := l.Look(v.Name)
+	s.Notices.Mute() // the notice that a lock was forced
+	before, err := v.force(s, l)
 	if err != nil {
 		return err
-	}
-	if before.Holder == nil {
-		return v.nobody(s)
-	}
-	if h := before.Holder; v.Token != nil && !before.HasToken(*v.Token) {
-		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, *v.Token, h.Who(), h.TokenOrWhy())
-	}
-	s.Notices.Mute() // the notice that a lock was forced
-	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
-		return l.FailedChange(err, "look again, and name the token")
 	}
 	done := &forcedRecord{Name: v.Name, Name64: look.Base64(v.Name), Kind: l.Kind, Forced: before.Holder}
 	after, unseen := l.Look(v.Name)
@@ -81,6 +76,32 @@ func (v *Force) Run() error {
 		unseen = exit.Errorf(exit.Unavailable, "%w; the lock was forced all the same, so look before you repeat it", unseen)
 	}
 	return errors.Join(unseen, output.Done(v.tell(done), "the lock was forced")) // it is done, whoever has the lock now
+}
+
+// mostForces is how often force looks who has the lock, while it passes on before it is forced.
+const mostForces = 10
+
+// force ends the ownership that was asked for, and returns the lock as it was before.
+func (v *Force) force(s *locks.Store, l locks.Locker) (before *locks.Record, err error) {
+	for range mostForces {
+		before, err = l.Look(v.Name)
+		switch {
+		case err != nil:
+			return nil, err
+		case before.Holder == nil:
+			return nil, v.nobody(s)
+		case v.Token != nil && !before.HasToken(*v.Token):
+			h := before.Holder
+			return nil, exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, *v.Token, h.Who(), h.TokenOrWhy())
+		}
+		if err = l.Force(context.Background(), v.Name, before.Holder.Token); !errors.Is(err, fairlock.ErrNotHeld) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, l.FailedChange(err, "look again, and name the token")
+	}
+	return before, nil
 }
 
 // nobody returns the error that there is nothing to force. If the lock of that name is held in the

@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/quorum"
 )
@@ -80,6 +81,7 @@ const initWithin = 30 * time.Second
 
 // Run is called by kong.
 func (v *Init) Run() error {
+	process.DropBrokenPipes()
 	if !v.Quorum() {
 		return exit.Errorf(exit.Usage, "quorum init wants a quorum: --redis quorum:HOST,HOST,HOST")
 	}

@@ -44,13 +44,14 @@ which they came, although a worker is killed meanwhile; a lock taken within itse
 2,000 buyers. Every promise is checked on the way, by a witness that no clock can mislead.
 
 On a Redis of yours it uses keys of its own, beginning with fairlock-demo- and a random name, which expire by
-themselves within minutes.
+themselves within minutes. The demo deletes one more as it ends; if it is killed, that one stays for 90 days.
 
 Exit codes:
     0  every promise was kept
     1  one was broken, or the demo could not be played to its end
    64  the command line makes no sense
-   69  the server cannot be reached or used`
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
 }
 
 // Run is called by kong.
@@ -68,8 +69,9 @@ func (d *Command) Run() (err error) {
 		return err
 	}
 	defer rdb.Close()
-	ctx, cancel := watched()
-	defer cancel()
+	process.DropBrokenPipes() // else it would die of one, and leave a key
+	ctx, cancel, release := watched()
+	defer release()
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
 	// Nobody will use this prefix again, and the key would stay for months.
 	defer func() { _ = rdb.Del(context.Background(), lua.ProtocolKey(prefix)).Err() }()
@@ -81,7 +83,7 @@ func (d *Command) Run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.stop()) }()
-	s := &session{ctx: ctx, screen: newScreen(os.Stdout, d.Plain || d.JSON, d.NoColor), locker: locker, pool: pool, witness: newWitness()}
+	s := &session{ctx: ctx, screen: newScreen(os.Stdout, cancel, d.Plain || d.JSON, d.NoColor), locker: locker, pool: pool, witness: newWitness()}
 	s.screen.json = d.JSON
 	return s.play(d.Workers, where)
 }
@@ -99,8 +101,9 @@ func (d *Command) server() (target server.Connection, where string, stop func(),
 	return server.Connection{Redis: []string{"redis://" + own.Addr()}}, "the embedded server at " + own.Addr(), own.Close, nil
 }
 
-// watched returns a context that ends with the first signal, or when the demo takes too long.
-func watched() (context.Context, context.CancelFunc) {
+// watched returns a context that ends with the first signal, or when the demo takes too long. It
+// also returns what else ends it, and a function that releases it.
+func watched() (context.Context, context.CancelCauseFunc, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals, release := process.Catch(process.Ending...)
 	late := time.AfterFunc(atMost, func() { cancel(exit.Errorf(exit.Broken, "the demo did not end within %v", atMost)) })
@@ -111,7 +114,7 @@ func watched() (context.Context, context.CancelFunc) {
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() {
+	return ctx, cancel, func() {
 		release()
 		late.Stop()
 		cancel(nil)

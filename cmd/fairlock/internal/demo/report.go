@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ func (s *session) conclude() error {
 	if len(broken) > 0 {
 		return exit.Errorf(exit.Broken, "broken: %s", strings.Join(broken, "; "))
 	}
-	return nil
+	return context.Cause(s.ctx) // the last lines could not be written
 }
 
 // result is one line of the results for programs.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -20,12 +21,27 @@ type screen struct {
 	barred   bool // the cursor is on the bar
 }
 
-// newScreen shows on out.
-func newScreen(out *os.File, plain, noColour bool) *screen {
-	if plain {
-		return &screen{out: io.Discard, plain: out}
+// watchedFile is a file for people or programs. The demo ends once it cannot be written.
+type watchedFile struct {
+	*os.File
+	unread context.CancelCauseFunc
+}
+
+func (f watchedFile) Write(text []byte) (int, error) {
+	n, err := f.File.Write(text)
+	if err != nil {
+		f.unread(output.Written(err))
 	}
-	return &screen{out: out, live: output.IsTerminal(out), Colour: output.ColourFor(out) && !output.Colour(noColour)}
+	return n, err
+}
+
+// newScreen shows on out. It calls unread if that fails.
+func newScreen(out *os.File, unread context.CancelCauseFunc, plain, noColour bool) *screen {
+	shown := watchedFile{out, unread}
+	if plain {
+		return &screen{out: io.Discard, plain: shown}
+	}
+	return &screen{out: shown, live: output.IsTerminal(out), Colour: output.ColourFor(out) && !output.Colour(noColour)}
 }
 
 // shades are the workers' colours.

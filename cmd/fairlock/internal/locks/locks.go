@@ -171,6 +171,17 @@ func NoWaiter(err error) bool {
 	return errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, quorum.ErrNotShown)
 }
 
+// Force ends the ownership with that token. A quorum's cannot be named: Force then ends whichever
+// there is by now.
+func (l Locker) Force(ctx context.Context, name string, token int64) error {
+	if exact, ok := l.Interface.(interface {
+		ForceToken(ctx context.Context, name string, token int64) error
+	}); ok {
+		return exact.ForceToken(ctx, name, token)
+	}
+	return l.ForceUnlock(ctx, name)
+}
+
 // FailedChange is Failed for an error of a change. If that may have happened all the same, the
 // error says so, and what to do before it is asked for again.
 func (l Locker) FailedChange(err error, before string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
@@ -14,7 +15,7 @@ import (
 )
 
 // acquire waits for the lock, or for a signal that ends the waiting.
-func (r *Command) acquire(locker fairlock.Interface, note string, signals <-chan os.Signal, shown *progress) (*fairlock.Lease, error) {
+func (r *Command) acquire(locker fairlock.Interface, p *Program, signals <-chan os.Signal, shown *progress) (*fairlock.Lease, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	follow := shown.follow(locker, r)
@@ -23,7 +24,7 @@ func (r *Command) acquire(locker fairlock.Interface, note string, signals <-chan
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lease, err = r.lock(ctx, locker, note, follow.queued)
+		lease, err = r.lock(ctx, locker, p.Note, follow.queued)
 	}()
 	got := endOrSignal(done, signals)
 	if got != nil {
@@ -36,6 +37,7 @@ func (r *Command) acquire(locker fairlock.Interface, note string, signals <-chan
 		if err == nil {
 			err = lease.Unlock(ctx)
 		}
+		p.interrupted = got == syscall.SIGINT && controlled()
 		return nil, interrupted(got, r.Name, err)
 	case err != nil:
 		return nil, r.refused(locker, err)

@@ -113,9 +113,8 @@ func (r *Command) under(p *Program, shown *progress) error {
 		return err
 	}
 	defer disconnect()
-	lease, err := r.acquire(locker, p.Note, signals, shown)
+	lease, err := r.acquire(locker, p, signals, shown)
 	if err != nil {
-		p.interrupted = controlled() && exit.Code(err) == exit.Signal+int(syscall.SIGINT)
 		return err
 	}
 	log.Mute()

@@ -83,7 +83,7 @@ func (s *site) toForce(ctx context.Context, r *http.Request, k key) plan {
 			"Until the process knows, two may believe that they have the lock. Only the fencing token tells them apart.",
 			"If the lock has changed hands before you press the button, nothing is done.",
 		},
-		do:   func(ctx context.Context) error { return l.ForceUnlock(ctx, k.name) },
+		do:   func(ctx context.Context) error { return l.Force(ctx, k.name, h.Token) },
 		done: fmt.Sprintf("The ownership of %s (token %s), who had it for %s, was ended.", holder, token, look.Span(h.Held)),
 	}
 }
