@@ -82,7 +82,7 @@ func TestALinkDelaysInBothDirectionsAndDoesNotBlock(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	const delay = 20 * time.Millisecond
+	const delay = 200 * time.Millisecond
 	link, err := NewLink(far.Addr().String(), delay)
 	if err != nil {
 		t.Fatal(err)

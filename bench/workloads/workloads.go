@@ -81,7 +81,7 @@ var (
 	}
 	Tiny = Scale{
 		Name: "tiny", Repeats: 1, Pairs: 5, Keys: 20 * time.Millisecond, Lines: []int{4},
-		Contend: 600 * time.Millisecond, Delays: []time.Duration{time.Millisecond},
+		Contend: 2 * time.Second, Delays: []time.Duration{time.Millisecond},
 		Cap: time.Second, Lease: 3 * time.Second, Leases: []int{4}, Crowds: []int{4},
 		Window: 50 * time.Millisecond, Long: 3 * time.Second, Buyers: 240, Settle: 50 * time.Millisecond, Warm: 80,
 	}

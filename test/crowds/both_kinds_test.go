@@ -262,7 +262,7 @@ var killed = map[string][]string{
 
 func TestTheHolderOfAFairOrPlainLockKeepsItThroughAServerThatIsKilledAndSoonBack(t *testing.T) {
 	onEachKind(t, killed, func(s *site) {
-		const lease = 6 * time.Second
+		const lease = 10 * time.Second
 		l, end := s.locker(lease)
 		defer end()
 		held, err := l.Lock(context.Background(), "x")

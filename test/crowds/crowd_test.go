@@ -57,6 +57,7 @@ func TestAThousandWaitersOfOneLockerNeedOneSubscriptionAndTwoConnectionsAndAreSe
 		t.Fatal(err)
 	}
 	calls := queueUp(t, admin, locker, aThousand)
+	world.Until(t, "it listens", func() bool { return world.Subscriptions(admin) > 0 })
 	if n := world.Subscriptions(admin); n != 1 {
 		t.Fatalf("%d subscription connections", n)
 	}

@@ -93,7 +93,7 @@ func TestASilentlySwallowedReplyIsCountedThoughTheClientLeavesFirst(t *testing.T
 
 func TestADelayedReplyIsExecutedAtOnceAndToldLater(t *testing.T) {
 	onEveryServer(t, func(t *testing.T, addr string) {
-		const delay = time.Second
+		const delay = 3 * time.Second
 		p := New(t, addr)
 		late := p.Add(Rule{Match: CommandWith("ECHO", "late"), Action: DelayReply(delay)})
 		w := dialWire(t, p.Addr())

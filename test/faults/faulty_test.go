@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,27 +64,14 @@ func (f *faulty) admin(u *world.User) *lua.Server {
 
 // stalls measures for how long this busy machine has stood still since stood was last called.
 func (f *faulty) stalls() (stood func() time.Duration) {
-	const each, busy = 10 * time.Millisecond, 100 * time.Millisecond
-	var total atomic.Int64
-	ends, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for last := time.Now(); ; last = time.Now() {
-			select {
-			case <-ends:
-				return
-			case <-time.After(each):
-			}
-			if gap := time.Since(last); gap > busy {
-				total.Add(int64(gap))
-			}
-		}
-	}()
-	f.Cleanup(func() {
-		close(ends)
-		<-ended
-	})
-	return func() time.Duration { return time.Duration(total.Swap(0)) }
+	s := world.WatchStalls()
+	f.Cleanup(s.Close)
+	before := time.Duration(0)
+	return func() time.Duration {
+		all := s.Total()
+		defer func() { before = all }()
+		return all - before
+	}
 }
 
 // lateness measures by how much a timer of d is late on this busy machine.

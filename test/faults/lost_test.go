@@ -106,7 +106,7 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 	other, unlocked := a.Locks("y", fairlock.LeaseFor(time.Minute)), make(chan error, 1)
 	f.Ends(other)
 	time.AfterFunc(100*time.Millisecond, func() { unlocked <- other.Unlock(background) })
-	f.Must(a.Shutdown(fromNow(world.Soon)))
+	f.Must(a.Shutdown(fromNow(world.Patience)))
 	f.Must(<-unlocked)
 	if f.Holder("y") != 0 {
 		f.Error("Shutdown did not wait for the holder")

@@ -67,7 +67,7 @@ func wrappedOnACluster(t *testing.T, c *redistest.Cluster) {
 // done. Afterwards all of them must go on.
 func crew(t *testing.T, kind world.Kind, clients []redis.UniversalClient, harm func()) *referee {
 	t.Helper()
-	r := newReferee()
+	r := newReferee(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for i, rdb := range clients {
@@ -278,7 +278,7 @@ func waitingWithoutAClient(t *testing.T, c *redistest.Cluster) {
 
 func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
-		r := newReferee()
+		r := newReferee(t)
 		ctx, stop := context.WithCancel(context.Background())
 		var all sync.WaitGroup
 		for i := range 4 {
@@ -292,7 +292,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 						users.Go(func() { r.use(context.Background(), l, fmt.Sprint("closed ", j%3), dice) })
 					}
 					time.Sleep(time.Duration(50+(i*37+n*61)%200) * time.Millisecond)
-					began := time.Now()
+					took := r.takes()
 					if n%2 == 0 {
 						_ = l.Close() // it never fails
 					} else {
@@ -301,7 +301,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 						cancel()
 					}
 					users.Wait()
-					r.came(time.Since(began), 5*time.Second, nil)
+					r.came(took, 5*time.Second, nil)
 				}
 			})
 		}

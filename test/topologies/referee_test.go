@@ -20,6 +20,8 @@ var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))
 // referee judges locks that are used while servers, networks and callbacks misbehave. It goes by
 // Err, by contexts, and by when calls return.
 type referee struct {
+	stalls *world.Stalls
+
 	mu       sync.Mutex // guards all below
 	live     map[string][]*fairlock.Lease
 	served   int
@@ -28,8 +30,11 @@ type referee struct {
 	errs     map[string]error
 }
 
-func newReferee() *referee {
-	return &referee{live: make(map[string][]*fairlock.Lease), errs: make(map[string]error)}
+func newReferee(t *testing.T) *referee {
+	t.Helper()
+	stalls := world.WatchStalls()
+	t.Cleanup(stalls.Close)
+	return &referee{stalls: stalls, live: make(map[string][]*fairlock.Lease), errs: make(map[string]error)}
 }
 
 // had notes that a call has a lock.
@@ -61,9 +66,17 @@ func (r *referee) turns() int {
 	return r.served
 }
 
+// takes returns a function that says how long a call has taken that begins now, without the time for
+// which the machine stood still.
+func (r *referee) takes() (took func() time.Duration) {
+	began, stood := time.Now(), r.stalls.Total()
+	return func() time.Duration { return time.Since(began) - (r.stalls.Total() - stood) }
+}
+
 // came notes when a call with a bound returned, and its error. It ignores the errors of calls that
 // were refused or lost their lock.
-func (r *referee) came(after, bound time.Duration, err error) {
+func (r *referee) came(took func() time.Duration, bound time.Duration, err error) {
+	after := took()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if bound > 0 {
@@ -93,9 +106,9 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 		default:
 			bound = 0
 		}
-		began := time.Now()
+		took := r.takes()
 		lease, err := l.Lock(call, name, calls...)
-		r.came(time.Since(began), bound, err)
+		r.came(took, bound, err)
 		cancel()
 		if errors.Is(err, fairlock.ErrClosed) {
 			return
@@ -107,9 +120,9 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 		r.had(lease)
 		pause(lease.Context(), time.Duration(dice.IntN(10))*time.Millisecond)
 		r.ends(lease)
-		began = time.Now()
+		took = r.takes()
 		err = lease.Unlock(context.Background())
-		r.came(time.Since(began), 5*time.Second, err)
+		r.came(took, 5*time.Second, err)
 	}
 }
 

@@ -239,20 +239,15 @@ func (h *history) unended() []string {
 // do.
 const slack = 2 * time.Second
 
-// late lists the calls that did not end in time although their process was not stopped.
-func (h *history) late(troubles []*trouble) []string {
+// late lists the calls that did not end in time although their process did not stand still.
+func (h *history) late() []string {
 	var wrong []string
 	for _, c := range h.calls {
 		over := c.ended - c.began - c.limit - c.plays - slack.Nanoseconds()
 		if c.limit == 0 || c.ended == 0 || over <= 0 {
 			continue
 		}
-		for _, t := range troubles {
-			if t.Kind == "SIGSTOP" && t.concerns(c.life) {
-				over -= max(0, min(t.To, c.ended)-max(t.From, c.began))
-			}
-		}
-		if over > 0 {
+		if over -= c.life.stood(c.began, c.ended); over > 0 {
 			wrong = append(wrong, fmt.Sprintf("%v took %v, with a limit of %v", c, time.Duration(c.ended-c.began), time.Duration(c.limit)))
 		}
 	}

@@ -243,21 +243,23 @@ func TestEveryKeyThatOutlivesItsKindIsALeak(t *testing.T) {
 	}
 }
 
-func TestACallThatEndsLongAfterItsLimitIsObjectedToUnlessItsProcessWasStopped(t *testing.T) {
+func TestACallThatEndsLongAfterItsLimitIsObjectedToUnlessItsProcessStoodStill(t *testing.T) {
 	l := &life{Process: "p", Seat: 1}
 	h := &history{calls: []*call{
 		{life: l, began: at(0), ended: at(1000), limit: int64(time.Second)},
 		{life: l, began: at(0), ended: at(9000)},
 		{life: l, began: at(0), ended: at(9000), limit: int64(time.Second)},
 	}}
-	if wrong := h.late(nil); len(wrong) != 1 {
+	if wrong := h.late(); len(wrong) != 1 {
 		t.Errorf("%q", wrong)
 	}
-	if wrong := h.late([]*trouble{{Kind: "SIGSTOP", Seat: 2, From: at(500), To: at(8500)}}); len(wrong) != 1 {
-		t.Errorf("another one was stopped: %q", wrong)
+	l.stills = []stretch{{from: at(500), to: at(6500)}}
+	if wrong := h.late(); len(wrong) != 1 {
+		t.Errorf("it stood still for a part of the time: %q", wrong)
 	}
-	if wrong := h.late([]*trouble{{Kind: "SIGSTOP", Seat: 1, From: at(500), To: at(8500)}}); len(wrong) != 0 {
-		t.Errorf("it was stopped: %q", wrong)
+	l.stills = []stretch{{from: at(500), to: at(8500)}}
+	if wrong := h.late(); len(wrong) != 0 {
+		t.Errorf("it stood still: %q", wrong)
 	}
 }
 

@@ -21,6 +21,8 @@ type order struct {
 	pending  [][]string       // of an unfinished transaction
 	doubts   []doubt          // waiters that were passed over since then
 
+	disturbances map[*life][]stretch // see disturbed
+
 	grants     int
 	queued     int                  // of these, grants to a ticket in line
 	over       int                  // waiters that were passed over
@@ -45,7 +47,7 @@ type doubt struct {
 func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order {
 	return &order{
 		frees: make(map[string][]stretch), lives: lives, calls: byNote(calls),
-		troubles: troubles, lines: make(map[string]*line),
+		troubles: troubles, lines: make(map[string]*line), disturbances: make(map[*life][]stretch),
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *minutes) judge() {
 	r.must("lost waiters", r.forgotten(h), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	wrong, longest := idle(safe, waiting, r.harmed())
 	r.must("standing still", wrong, fmt.Sprintf("a free lock with somebody in reach %v at most", longest.Round(time.Millisecond)))
-	r.must("late returns", h.late(r.troubles), "of calls with a limit")
+	r.must("late returns", h.late(), "of calls with a limit")
 	r.must("unclean unlocks", unclean(all), "")
 	sum, wrong := r.resource.totals()
 	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h, voters)), fmt.Sprintf("%d writes accepted", sum.accepted))

@@ -88,16 +88,32 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	if c := o.calls[note(ticket)]; c != nil && c.ends() != 0 {
 		to = min(to, c.ends())
 	}
-	for _, t := range o.troubles { // sorted by their beginnings
-		if !t.concerns(l) || t.To < from {
+	for _, d := range o.disturbed(l) {
+		if d.to < from {
 			continue
 		}
-		if undisturbed := min(t.From, to) - from; undisturbed > int64(s.length()) {
+		if undisturbed := min(d.from, to) - from; undisturbed > int64(s.length()) {
 			*s = stretch{from, from + undisturbed, "lock " + lock + ": " + ticket}
 		}
-		from = max(from, t.To)
+		from = max(from, d.to)
 	}
 	if to-from > int64(s.length()) {
 		*s = stretch{from, to, "lock " + lock + ": " + ticket}
 	}
+}
+
+// disturbed returns when a process had troubles or stood still.
+func (o *order) disturbed(l *life) []stretch {
+	all, known := o.disturbances[l]
+	if !known {
+		all = slices.Clone(l.stills)
+		for _, t := range o.troubles {
+			if t.concerns(l) {
+				all = append(all, stretch{from: t.From, to: t.To})
+			}
+		}
+		all = merged(all)
+		o.disturbances[l] = all
+	}
+	return all
 }

@@ -89,7 +89,7 @@ func (r *report) judge() {
 	r.must("lost tickets", r.forgotten(h, o), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	r.must("standing still", o.stands(), fmt.Sprintf("with somebody in reach %v at most; out of line %v at most",
 		o.idle.length().Round(time.Millisecond), o.out.length().Round(time.Millisecond)))
-	r.must("late returns", h.late(r.troubles), "of calls with a limit")
+	r.must("late returns", h.late(), "of calls with a limit")
 	r.must("unclean unlocks", unclean(leases), "")
 	sum, wrong := r.resource.totals()
 	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h, hands)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))

@@ -31,13 +31,17 @@ func (f *Faulty) Until(what string, ok func() bool) {
 	}
 }
 
-// Within fails unless act returns in time.
+// Within fails unless act returns in time. The time for which the machine stood still does not
+// count.
 func (f *Faulty) Within(limit time.Duration, what string, act func()) {
 	f.Helper()
+	stalls := WatchStalls()
+	defer stalls.Close()
 	began := time.Now()
 	act()
-	if took := time.Since(began); took > limit {
-		f.Errorf("%s took %v, which is more than %v", what, took, limit)
+	took := time.Since(began)
+	if stood := stalls.Total(); took-stood > limit {
+		f.Errorf("%s took %v, of which the machine stood still for %v. That is more than %v", what, took, stood, limit)
 	}
 }
 
