@@ -16,7 +16,8 @@
 // A call that asks for a lock is a ticket. A [Waiter] is the ticket until it has the lock or has
 // given up. A [Hold] is the ticket while it has the lock. Neither ever goes back, with one
 // exception: a ticket that is Gone leaves once more if the server turns out to have it. A ticket of
-// a run has no Hold of its own: it follows another ticket on that one's Hold, and leaves with it.
+// a run has no Hold of its own: it follows another ticket on that one's Hold, and leaves with a
+// renewal of that Hold, or with its end.
 //
 // In internal/ballot, Granted is one node's vote for a call. Such a Waiter does go back: the ballot
 // makes it Waiting again when the vote ends, is lost or is given back, and sets its Shown and Last.
