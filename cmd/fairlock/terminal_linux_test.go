@@ -144,6 +144,19 @@ func TestCtrlCWhileWaitingLeavesTheLine(t *testing.T) {
 	inLine(t, locker, "x", 0)
 }
 
+// The exit code of a Ctrl-C may also be the one for a lock that was not acquired.
+func TestAConflictThatIsToExitLikeACtrlCSaysWhoHasTheLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, observer(t, s), "x", fairlock.Note("web-1"))
+	c := sitDown(t, s, os.Args[0], "run", "--wait", "0", "--conflict-exit-code", "130", "x", "--", "true")
+	c.sees("web-1")
+	c.ends(130)
+	if c.cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("it died: %v", c.cmd.ProcessState)
+	}
+}
+
 func TestALineOfTheWaitingFitsTheTerminalAlsoWithWideCharacters(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

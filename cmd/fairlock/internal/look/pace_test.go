@@ -2,6 +2,7 @@ package look
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/test/bubbles"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,4 +93,28 @@ func TestLooksThatWereHeldUpDoNotChangeThePaceUnlessAllAre(t *testing.T) {
 			t.Errorf("%v when it is always so", rest)
 		}
 	})
+}
+
+// SCAN goes to each node of a cluster by itself, past the hooks of the cluster's client.
+func TestWhatANodeOfAClusterIsAskedCounts(t *testing.T) {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.StartCluster(t).Addr()}})
+	defer rdb.Close()
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // the client knows its nodes by now
+		t.Fatal(err)
+	}
+	pace := NewPace(0, rdb)
+	pace.Begin(t.Context())
+	before := pace.requests[0].sent
+	err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		return node.Scan(ctx, 0, "", 10).Err()
+	})
+	if err == nil {
+		err = rdb.Get(t.Context(), "x").Err()
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	if sent := pace.requests[0].sent - before; sent != 2 {
+		t.Errorf("a request to a node and one to the cluster count as %d", sent)
+	}
 }
