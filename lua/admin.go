@@ -60,7 +60,7 @@ func decodeState(reply []any) (State, error) {
 	line := r.strings()
 	r.wrong = r.wrong || len(record)%2 != 0
 	if r.wrong {
-		return State{}, wrongReply("inspect", reply)
+		return State{}, WrongReply("inspect", reply)
 	}
 	if last != "0" {
 		state.damage("the token key", state.tokenKey(last))

@@ -4,14 +4,28 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"io/fs"
 )
 
 // Script is a script of another protocol than this package's. A Server sends it as it does its own:
 // by its hash, in the writes that requests share, and never twice.
 type Script struct{ script }
 
-// NewScript returns the script with this text.
-func NewScript(source string) Script { return Script{newScript(source)} }
+// Load returns the script that the file called name holds, as [Whole] makes it.
+func Load(files fs.FS, name string) Script { return Script{load(files, name)} }
+
+func load(files fs.FS, name string) script { return newScript(Whole(name, textsOf(files))) }
+
+// textsOf reads files that are part of the binary.
+func textsOf(files fs.FS) (read func(name string) string) {
+	return func(name string) string {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err)
+		}
+		return string(text)
+	}
+}
 
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))
@@ -49,7 +63,7 @@ func (s *Server) RunText(ctx context.Context, sc Script, keys []string, args ...
 	}
 	text, ok := reply.(string)
 	if !ok {
-		return "", wrongReply("script", reply)
+		return "", WrongReply("script", reply)
 	}
 	return text, nil
 }

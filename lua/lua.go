@@ -24,7 +24,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -44,24 +43,14 @@ type script struct {
 }
 
 var (
-	enterScript    = load("enter.lua")
-	leaveScript    = load("leave.lua")
-	renewScript    = load("renew.lua")
-	reassertScript = load("reassert.lua")
-	inspectScript  = load("inspect.lua")
-	forceScript    = load("force.lua")
-	evictScript    = load("evict.lua")
+	enterScript    = load(files, "enter.lua")
+	leaveScript    = load(files, "leave.lua")
+	renewScript    = load(files, "renew.lua")
+	reassertScript = load(files, "reassert.lua")
+	inspectScript  = load(files, "inspect.lua")
+	forceScript    = load(files, "force.lua")
+	evictScript    = load(files, "evict.lua")
 )
-
-func load(name string) script { return newScript(Whole(name, embedded)) }
-
-func embedded(name string) string {
-	text, err := fs.ReadFile(files, name)
-	if err != nil {
-		panic(err) // the file is part of the binary
-	}
-	return string(text)
-}
 
 // Whole is a script as it goes over the wire: the file called name, with each include line replaced
 // by the included file, and each name of terms.go by its number. Every program that links this
@@ -107,7 +96,8 @@ func flag(b bool) any {
 	return "0"
 }
 
-func wrongReply(verb string, r any) error {
+// WrongReply is the error of a reply that makes no sense.
+func WrongReply(verb string, r any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(r))
 }
 
@@ -331,7 +321,7 @@ func list(reply any) ([]any, error) {
 		}
 		return []any{reply}, nil
 	}
-	return nil, wrongReply("script", reply)
+	return nil, WrongReply("script", reply)
 }
 
 // Passing reports whether an answered error is about the server's present state, so that the same

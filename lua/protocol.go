@@ -51,7 +51,7 @@ func (s *Server) Meet(ctx context.Context) (kept string, err error) {
 	}
 	kept, ok := reply.(string)
 	if !ok {
-		return "", wrongReply("meeting", reply)
+		return "", WrongReply("meeting", reply)
 	}
 	return kept, nil
 }

@@ -56,7 +56,7 @@ func (r Replicas) confirmed(wait once) *Confirmed {
 	default:
 		n, ok := reply.(int64)
 		if got.N = int(n); !ok {
-			got.Err = wrongReply("wait", reply)
+			got.Err = WrongReply("wait", reply)
 		}
 	}
 	return got

@@ -16,7 +16,7 @@ type reader struct {
 func decoded[T any](answer T, r *reader, verb string, reply []any) (T, error) {
 	if r.wrong || len(r.list) > 0 {
 		var none T
-		return none, wrongReply(verb, reply)
+		return none, WrongReply(verb, reply)
 	}
 	return answer, nil
 }

@@ -15,7 +15,7 @@ func sourceFiles(t *testing.T) map[string]string {
 	text := make(map[string]string)
 	must(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			text[path] = embedded(path)
+			text[path] = textsOf(files)(path)
 		}
 		return err
 	}))
@@ -65,7 +65,7 @@ func TestEveryPartIsIncludedByAScriptAndSaysWhatItIs(t *testing.T) {
 func TestTheUsualWaysComeBeforeTheFirstFunction(t *testing.T) {
 	for script, way := range map[*script]string{&enterScript: "parts/usual_enter.lua", &leaveScript: "parts/usual_leave.lua"} {
 		before, _, _ := strings.Cut(code(script.source), "function")
-		if !strings.Contains(before, code(Whole(way, embedded))) {
+		if !strings.Contains(before, code(Whole(way, textsOf(files)))) {
 			t.Errorf("%s does not stand before the first function", way)
 		}
 	}

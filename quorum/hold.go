@@ -129,7 +129,7 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 	away := err != nil && rules.Retryable(err) // the node is; it may be back already
 	lefts := numbers(reply)
 	if err == nil && (len(reply) != len(holds) || len(lefts) != len(holds)) {
-		err = definite{wrongReply("renew", reply)}
+		err = definite{lua.WrongReply("renew", reply)}
 	}
 	var refusal error
 	if !away {

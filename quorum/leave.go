@@ -109,7 +109,7 @@ func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command [
 		return "", err
 	}
 	if len(reply) != 1 {
-		return "", wrongReply("leave", reply)
+		return "", lua.WrongReply("leave", reply)
 	}
 	if was, ok := reply[0].(string); ok {
 		return lua.Was(was), nil
@@ -117,7 +117,7 @@ func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command [
 	if reply[0] == int64(1) {
 		return lua.Held, nil
 	}
-	return "", wrongReply("leave", reply)
+	return "", lua.WrongReply("leave", reply)
 }
 
 // PassOn: turns do not pass within a process: a majority of nodes would not know of them.

@@ -144,7 +144,7 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 		return "", "", err
 	}
 	if len(reply) != 4 {
-		return "", "", wrongReply("meet", reply)
+		return "", "", lua.WrongReply("meet", reply)
 	}
 	run, _ = reply[0].(string)
 	wait, _ := reply[1].(int64)

@@ -165,7 +165,7 @@ func (l *Locker) status(ctx context.Context, n *node) (s NodeStatus) {
 func (l *Locker) decode(n *node, reply []any, at time.Time) (s NodeStatus, err error) {
 	all := numbers(reply)
 	if len(reply) != 5 || len(all) != 3 {
-		return s, wrongReply("node", reply)
+		return s, lua.WrongReply("node", reply)
 	}
 	s.Run, _ = reply[1].(string)
 	seat, _ := reply[3].(string)

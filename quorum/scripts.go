@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"embed"
-	"fmt"
-	"io/fs"
 	"strconv"
 	"time"
 
@@ -15,34 +13,20 @@ import (
 var files embed.FS
 
 var (
-	enterScript   = load("enter.lua")
-	beatScript    = load("beat.lua")
-	leaveScript   = load("leave.lua")
-	renewScript   = load("renew.lua")
-	meetScript    = load("meet.lua")
-	inspectScript = load("inspect.lua")
-	nodeScript    = load("node.lua")
+	enterScript   = lua.Load(files, "enter.lua")
+	beatScript    = lua.Load(files, "beat.lua")
+	leaveScript   = lua.Load(files, "leave.lua")
+	renewScript   = lua.Load(files, "renew.lua")
+	meetScript    = lua.Load(files, "meet.lua")
+	inspectScript = lua.Load(files, "inspect.lua")
+	nodeScript    = lua.Load(files, "node.lua")
 )
-
-func load(name string) lua.Script {
-	return lua.NewScript(lua.Whole(name, func(name string) string {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // the file is part of the binary
-		}
-		return string(text)
-	}))
-}
-
-func wrongReply(verb string, reply any) error {
-	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
-}
 
 // decodeAnswer reads the reply of one node to an enter of a ticket with that claim. A node that
 // makes no sense is not asked again: it would be as fast as it answers.
 func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error) {
 	if len(reply) == 0 {
-		return a, definite{wrongReply("enter", reply)}
+		return a, definite{lua.WrongReply("enter", reply)}
 	}
 	if us, ok := reply[0].(int64); ok && len(reply) == 1 {
 		now := lua.Micros(us)
@@ -61,7 +45,7 @@ func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error)
 		a.Left, a.Place, a.Position, a.Pending, a.Token = ms(n[1]), lua.Place(n[2]), int(n[3]), n[4] == 1, n[5]
 		a.Holder, _ = reply[6].(string)
 	default:
-		return a, definite{wrongReply("enter", reply)}
+		return a, definite{lua.WrongReply("enter", reply)}
 	}
 	a.Now = lua.Micros(n[0])
 	return a, nil
@@ -93,12 +77,12 @@ type seen struct {
 
 func decodeSeen(reply []any) (s seen, err error) {
 	if len(reply) != 7 {
-		return s, wrongReply("beat", reply)
+		return s, lua.WrongReply("beat", reply)
 	}
 	n := numbers(reply[:6])
 	missing, ok := reply[6].([]any)
 	if len(n) != 5 || !ok {
-		return s, wrongReply("beat", reply)
+		return s, lua.WrongReply("beat", reply)
 	}
 	s.holder, _ = reply[2].(string)
 	s.now, s.left, s.token, s.since, s.older = lua.Micros(n[0]), ms(n[1]), n[2], lua.Micros(n[3]), n[4] == 1

@@ -39,12 +39,12 @@ type place struct {
 // decode reads the reply of one node to an inspect.
 func (v *view) decode(reply []any) error {
 	if len(reply) != 13 {
-		return wrongReply("inspect", reply)
+		return lua.WrongReply("inspect", reply)
 	}
 	n := numbers(reply)
 	line, ok := reply[9].([]any)
 	if len(n) != 10 || !ok || len(line)%2 != 0 {
-		return wrongReply("inspect", reply)
+		return lua.WrongReply("inspect", reply)
 	}
 	v.holder, _ = reply[2].(string)
 	v.set, _ = reply[11].(string)

@@ -62,7 +62,7 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 // show adds what a reply of inspect.lua shows, and returns how many waiters that were.
 func show(s *State, reply []any) (waiters int, err error) {
 	if len(reply) != 6 {
-		return 0, wrongReply("inspect", reply)
+		return 0, lua.WrongReply("inspect", reply)
 	}
 	pttl, ok := reply[0].(int64)
 	holder, ok2 := reply[1].(string)
@@ -71,7 +71,7 @@ func show(s *State, reply []any) (waiters int, err error) {
 	now, ok5 := reply[4].(int64)
 	page, ok6 := reply[5].([]any)
 	if !ok || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || len(page)%2 != 0 {
-		return 0, wrongReply("inspect", reply)
+		return 0, lua.WrongReply("inspect", reply)
 	}
 	if s.Waiting = int(waiting); s.Holder == nil && holder != "" {
 		depth, _ := strconv.Atoi(count)

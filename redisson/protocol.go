@@ -139,7 +139,7 @@ func (p *protocol) renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	answers := make([]lua.Renewed, len(all))
 	reply, err := p.core.Server.Run(ctx, renewScript, keys, args...)
 	if err == nil && len(reply) != len(all) {
-		err = wrongReply("renew", reply)
+		err = lua.WrongReply("renew", reply)
 	}
 	for i := range answers {
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
 )
 
 // refresh keeps the places of the calls in a fair line, in one request, and lets those ask that may
@@ -70,7 +71,7 @@ type view struct {
 
 func decodeView(reply []any) (v view, err error) {
 	if len(reply) != 6 {
-		return v, wrongReply("refresh", reply)
+		return v, lua.WrongReply("refresh", reply)
 	}
 	pttl, ok := reply[0].(int64)
 	next, ok2 := reply[2].(string)
@@ -78,7 +79,7 @@ func decodeView(reply []any) (v view, err error) {
 	holder, ok4 := reply[4].(string)
 	waiting, ok5 := reply[5].(int64)
 	if !ok || !ok2 || !ok3 || !ok4 || !ok5 {
-		return v, wrongReply("refresh", reply)
+		return v, lua.WrongReply("refresh", reply)
 	}
 	v.left, v.next, v.holder, v.waiting = until(pttl), next, holder, int(waiting)
 	if pttl == -2 {

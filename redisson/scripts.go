@@ -2,8 +2,6 @@ package redisson
 
 import (
 	"embed"
-	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -14,32 +12,18 @@ var files embed.FS
 
 // The scripts are written from what Redisson's do, and have other text.
 var (
-	enterScript   = load("enter.lua")
-	leaveScript   = load("leave.lua")
-	refreshScript = load("refresh.lua")
-	forceScript   = load("force.lua")
-	renewScript   = load("renew.lua")
-	inspectScript = load("inspect.lua")
-	listScript    = load("list.lua")
+	enterScript   = lua.Load(files, "enter.lua")
+	leaveScript   = lua.Load(files, "leave.lua")
+	refreshScript = lua.Load(files, "refresh.lua")
+	forceScript   = lua.Load(files, "force.lua")
+	renewScript   = lua.Load(files, "renew.lua")
+	inspectScript = lua.Load(files, "inspect.lua")
+	listScript    = lua.Load(files, "list.lua")
 
-	plainEnterScript = load("plain_enter.lua")
-	plainLeaveScript = load("plain_leave.lua")
-	plainForceScript = load("plain_force.lua")
+	plainEnterScript = lua.Load(files, "plain_enter.lua")
+	plainLeaveScript = lua.Load(files, "plain_leave.lua")
+	plainForceScript = lua.Load(files, "plain_force.lua")
 )
-
-func load(name string) lua.Script {
-	return lua.NewScript(lua.Whole(name, func(name string) string {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // the file is part of the binary
-		}
-		return string(text)
-	}))
-}
-
-func wrongReply(verb string, reply any) error {
-	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
-}
 
 // What the enter scripts reply.
 const (
@@ -61,7 +45,7 @@ type answer struct {
 }
 
 func decodeAnswer(reply []any) (a answer, err error) {
-	wrong := func() (answer, error) { return answer{}, wrongReply("enter", reply) }
+	wrong := func() (answer, error) { return answer{}, lua.WrongReply("enter", reply) }
 	if len(reply) == 0 {
 		return wrong()
 	}
@@ -101,7 +85,7 @@ func until(pttl int64) time.Duration {
 func millis(verb string, field any) (time.Duration, error) {
 	n, ok := field.(int64)
 	if !ok || n < 0 || n > int64(forever/time.Millisecond) {
-		return 0, wrongReply(verb, field)
+		return 0, lua.WrongReply(verb, field)
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }
