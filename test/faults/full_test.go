@@ -22,7 +22,7 @@ func (f *faulty) empties() {
 
 func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
+	a, b := f.Behind(fairlock.WithLease(keptLease)), f.Beside(fairlock.WithLease(keptLease))
 	lease := a.Locks("x")
 	waits := []*world.Wait{a.Queues("x", 1), b.Queues("x", 2), a.Queues("x", 3), b.Queues("x", 4)}
 	f.fills()
@@ -60,7 +60,7 @@ func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 func TestAFullServerRefusesNewPlainLocksAtOnce(t *testing.T) {
 	f := newFaulty(t)
 	f.Plain()
-	a, b := f.Beside(fairlock.WithLease(world.CalmLease)), f.Beside()
+	a, b := f.Beside(fairlock.WithLease(keptLease)), f.Beside()
 	lease := a.Locks("x")
 	w := b.WaitsPlainly("x")
 	f.fills()
@@ -120,7 +120,7 @@ func TestOnAFullServerALockIsForcedFromItsHolder(t *testing.T) {
 
 func TestOnAFullServerThatForgotEverythingTheHolderIsBackAndThoseWhoWaitAreToo(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 	waits, _ := f.tenWait(world.CalmLease)
 	f.fills()
 	f.Loses()
