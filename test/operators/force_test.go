@@ -44,6 +44,7 @@ func TestAForceOfATokenEndsThatOwnershipAndNoOther(t *testing.T) {
 			}
 			f.Must(locker.Close())
 		}
+		f.Must(f.Direct.FlushAll(f.Context()).Err())
 	})
 }
 
@@ -111,5 +112,6 @@ func TestAForceEndsWhoeverHasALockThatPassesOnMeanwhile(t *testing.T) {
 			f.Must(rdb.Close())
 			f.Must(holders.Close())
 		}
+		f.Must(f.Direct.FlushAll(f.Context()).Err())
 	})
 }

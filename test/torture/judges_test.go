@@ -253,7 +253,7 @@ func TestACallThatEndsLongAfterItsLimitIsObjectedToUnlessItsProcessStoodStill(t 
 	if wrong := h.late(); len(wrong) != 1 {
 		t.Errorf("%q", wrong)
 	}
-	l.stills = []stretch{{from: at(500), to: at(6500)}}
+	l.stills = []stretch{{from: at(500), to: at(5500)}}
 	if wrong := h.late(); len(wrong) != 1 {
 		t.Errorf("it stood still for a part of the time: %q", wrong)
 	}
