@@ -244,7 +244,7 @@ func (labelledCluster) MasterForKey(context.Context, string) (*redis.Client, err
 func TestAClientNeedNotBeComparable(t *testing.T) {
 	s := NewServer(labelled{onRedis(t).rdb, nil}, "x", "y")
 	equal(t, "callers", len(s.Join(ctx, []Keys{keysOf(t, "x"), keysOf(t, "y")})), 2)
-	c := NewServer(labelledCluster{}, "x", "y")
+	c := NewServer(labelledCluster{tags: []string{"a"}}, "x", "y")
 	equal(t, "sharded", c.Sharded(), true)
 	equal(t, "node", c.Node(keysOf(t, "x")), nil)
 	equal(t, "callers on a cluster", len(c.Join(ctx, []Keys{keysOf(t, "x"), keysOf(t, "y")})), 0)
