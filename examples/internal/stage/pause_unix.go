@@ -8,12 +8,13 @@ import (
 	"syscall"
 )
 
-// Become makes this process another program, which ends when it is killed.
+// Become makes this process another program, which ends when it is killed, or the example dies.
 func Become(args ...string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return err
 	}
+	dieStill()
 	return syscall.Exec(path, args, os.Environ())
 }
 

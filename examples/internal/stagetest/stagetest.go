@@ -46,6 +46,7 @@ func Main(m *testing.M, example func()) {
 func Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asExample+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.WaitDelay = time.Second // a server that outlives the example keeps its output open
 	return cmd
 }
 
