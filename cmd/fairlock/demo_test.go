@@ -128,12 +128,12 @@ func TestADemoWhoseLockIsTakenAwayFails(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := s.Client(t)
 	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr()).start()
-	var keys []string
-	eventually(t, "somebody has the lock", func() bool {
-		keys = rdb.Keys(t.Context(), "fairlock-demo-*:lock:{jobs}").Val()
-		return len(keys) > 0
+	var line []string
+	eventually(t, "somebody waits", func() bool {
+		line = rdb.Keys(t.Context(), "fairlock-demo-*:queue:{jobs}").Val()
+		return len(line) > 0
 	})
-	must(t, rdb.Del(t.Context(), keys...).Err())
+	must(t, rdb.Del(t.Context(), strings.Replace(line[0], ":queue:", ":lock:", 1)).Err())
 	p.ends(1)
 	p.complains("lost")
 }
