@@ -135,7 +135,7 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 // ForceUnlock ends the present ownership of a lock, whoever has it. The Leases of the old holder
 // are lost at once, or with their next renewal if the holder's process does not listen. Until then
 // two processes may believe that they have the lock; the fencing token tells them apart. Two round
-// trips, and two more each time that the lock passes on meanwhile, up to ten times.
+// trips, and two more each time that the lock passes on meanwhile, twenty in all at most.
 //
 //	nil          the ownership was ended
 //	ErrNotHeld   nobody had the lock; or it passed on each time, which the error says

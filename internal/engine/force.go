@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fairlock/locks/lua"
@@ -43,7 +42,7 @@ func (c *Core) force(ctx context.Context, keys lua.Keys, token int64, handle fun
 		case !state.Held:
 			return ErrNotHeld
 		}
-		if err := c.forceToken(ctx, keys, state.HeldToken, handle); !errors.Is(err, ErrNotHeld) {
+		if err := c.forceToken(ctx, keys, state.HeldToken, handle); err != ErrNotHeld { //nolint:errorlint // its own: a user's error is not asked
 			return err
 		}
 	}

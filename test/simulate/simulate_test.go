@@ -53,8 +53,6 @@ func chosen() (all Trouble) {
 	return all
 }
 
-// stuck is how long a run may take in real time. A run in which a goroutine waits for a mutex for
-// good has no end, because the bubble's clock stands still.
 // realTime ticks until the test ends, for whoever waits for it.
 func realTime(t *testing.T) <-chan struct{} {
 	t.Helper()

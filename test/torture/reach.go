@@ -102,11 +102,15 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	}
 }
 
-// disturbed returns when a process had troubles or stood still.
+// disturbed returns when a process had troubles, or stood still for long.
 func (o *order) disturbed(l *life) []stretch {
 	all, known := o.disturbances[l]
 	if !known {
-		all = slices.Clone(l.stills)
+		for _, s := range l.stills {
+			if s.length() >= time.Second { // else each hiccup would begin a new time to wait
+				all = append(all, s)
+			}
+		}
 		for _, t := range o.troubles {
 			if t.concerns(l) {
 				all = append(all, stretch{from: t.From, to: t.To})

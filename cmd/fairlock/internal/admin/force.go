@@ -63,7 +63,6 @@ func (v *Force) Run() error {
 	}
 	defer s.Close()
 	l := s.Lockers[0]
-	s.Notices.Mute() // the notice that a lock was forced
 	before, err := v.force(s, l)
 	if err != nil {
 		return err
@@ -94,9 +93,13 @@ func (v *Force) force(s *locks.Store, l locks.Locker) (before *locks.Record, err
 			h := before.Holder
 			return nil, exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, *v.Token, h.Who(), h.TokenOrWhy())
 		}
+		s.Notices.Mute() // the notice that a lock was forced
 		if err = l.Force(context.Background(), v.Name, before.Holder.Token); !errors.Is(err, fairlock.ErrNotHeld) {
 			break
 		}
+	}
+	if errors.Is(err, fairlock.ErrNotHeld) {
+		return nil, exit.Errorf(exit.Nothing, "%q passed on each of %d times before it was forced", v.Name, mostForces)
 	}
 	if err != nil {
 		return nil, l.FailedChange(err, "look again, and name the token")

@@ -83,7 +83,13 @@ func (s *site) toForce(ctx context.Context, r *http.Request, k key) plan {
 			"Until the process knows, two may believe that they have the lock. Only the fencing token tells them apart.",
 			"If the lock has changed hands before you press the button, nothing is done.",
 		},
-		do:   func(ctx context.Context) error { return l.Force(ctx, k.name, h.Token) },
+		do: func(ctx context.Context) error {
+			err := l.Force(ctx, k.name, h.Token)
+			if errors.Is(err, fairlock.ErrNotHeld) {
+				return moved(fmt.Sprintf("It is not held with token %d any more.", h.Token))
+			}
+			return err
+		},
 		done: fmt.Sprintf("The ownership of %s (token %s), who had it for %s, was ended.", holder, token, look.Span(h.Held)),
 	}
 }
