@@ -145,14 +145,11 @@ func TestADemoThatNobodyReadsEndsAndLeavesNoKeyForLong(t *testing.T) {
 	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr())
 	r, w, err := os.Pipe()
 	must(t, err)
-	p.cmd.Stdout = w
-	must(t, p.cmd.Start())
+	p.startOn(w)
 	must(t, w.Close())
 	_, err = r.Read(make([]byte, 1)) // it has begun
 	must(t, err)
 	must(t, r.Close())
-	_ = p.cmd.Wait() // the test checks the exit code
-	close(p.done)
 	p.ends(74)
 	for _, key := range rdb.Keys(t.Context(), "*").Val() {
 		if left := rdb.PTTL(t.Context(), key).Val(); left > time.Hour {

@@ -108,9 +108,7 @@ func (p *tool) start() *tool {
 	// waits for the end of fairlock.
 	read, write, err := os.Pipe()
 	must(p.t, err)
-	p.cmd.Stdout = write
-	p.cmd.WaitDelay = time.Second
-	must(p.t, p.cmd.Start())
+	p.startOn(write)
 	must(p.t, write.Close())
 	go func() {
 		for text := bufio.NewScanner(read); text.Scan(); {
@@ -118,18 +116,31 @@ func (p *tool) start() *tool {
 		}
 		close(p.lines)
 	}()
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
 	p.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
+		p.kill()
 		_ = read.Close()
 		for range p.lines {
 		}
 	})
 	return p
+}
+
+// startOn starts fairlock with that standard output, which the test does not read.
+func (p *tool) startOn(stdout *os.File) {
+	p.t.Helper()
+	p.cmd.Stdout = stdout
+	p.cmd.WaitDelay = time.Second
+	must(p.t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	p.t.Cleanup(p.kill)
+}
+
+func (p *tool) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
 }
 
 // says waits for this line of standard output.

@@ -496,10 +496,7 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		"force x": "the lock was forced",
 	} {
 		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, strings.Fields(args)...)
-		p.cmd.Stdout = full
-		must(t, p.cmd.Start())
-		_ = p.cmd.Wait() // the test checks the exit code
-		close(p.done)
+		p.startOn(full)
 		p.ends(74)
 		p.complains("standard output", said)
 	}
@@ -515,11 +512,8 @@ func TestAChangeOfWhichNobodyReadsIsTold(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
 	must(t, r.Close())
-	p.cmd.Stdout = w
-	must(t, p.cmd.Start())
+	p.startOn(w)
 	must(t, w.Close())
-	_ = p.cmd.Wait() // the test checks the exit code
-	close(p.done)
 	p.ends(74)
 	p.complains("broken pipe", "the lock was forced")
 }

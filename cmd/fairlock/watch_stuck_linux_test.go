@@ -14,16 +14,7 @@ func TestWatchWhoseReaderStandsStillEndsAtASecondSignal(t *testing.T) {
 	locker := observer(t, s)
 	read, write := pipe(t)
 	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, "watch", "x")
-	p.cmd.Stdout = write
-	must(t, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
-	defer func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}()
+	p.startOn(write)
 	_, err := read.Read(make([]byte, 1000)) // how the lock stands
 	must(t, err)
 	fill(t, write)

@@ -81,9 +81,9 @@ func (v *Force) Run() error {
 const mostForces = 10
 
 // force ends the ownership that was asked for, and returns the lock as it was before.
-func (v *Force) force(s *locks.Store, l locks.Locker) (before *locks.Record, err error) {
+func (v *Force) force(s *locks.Store, l locks.Locker) (*locks.Record, error) {
 	for range mostForces {
-		before, err = l.Look(v.Name)
+		before, err := l.Look(v.Name)
 		switch {
 		case err != nil:
 			return nil, err
@@ -94,17 +94,14 @@ func (v *Force) force(s *locks.Store, l locks.Locker) (before *locks.Record, err
 			return nil, exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, *v.Token, h.Who(), h.TokenOrWhy())
 		}
 		s.Notices.Mute() // the notice that a lock was forced
-		if err = l.Force(context.Background(), v.Name, before.Holder.Token); !errors.Is(err, fairlock.ErrNotHeld) {
-			break
+		switch err := l.Force(context.Background(), v.Name, before.Holder.Token); {
+		case err == nil:
+			return before, nil
+		case !errors.Is(err, fairlock.ErrNotHeld):
+			return nil, l.FailedChange(err, "look again, and name the token")
 		}
 	}
-	if errors.Is(err, fairlock.ErrNotHeld) {
-		return nil, exit.Errorf(exit.Nothing, "%q passed on each of %d times before it was forced", v.Name, mostForces)
-	}
-	if err != nil {
-		return nil, l.FailedChange(err, "look again, and name the token")
-	}
-	return before, nil
+	return nil, exit.Errorf(exit.Nothing, "%q passed on each of %d times before it was forced", v.Name, mostForces)
 }
 
 // nobody returns the error that there is nothing to force. If the lock of that name is held in the

@@ -23,12 +23,12 @@ type screen struct {
 
 // watchedFile is a file for people or programs. The demo ends once it cannot be written.
 type watchedFile struct {
-	*os.File
+	file   *os.File
 	unread context.CancelCauseFunc
 }
 
 func (f watchedFile) Write(text []byte) (int, error) {
-	n, err := f.File.Write(text)
+	n, err := f.file.Write(text)
 	if err != nil {
 		f.unread(output.Written(err))
 	}

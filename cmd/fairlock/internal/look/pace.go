@@ -33,12 +33,15 @@ type Pace struct {
 }
 
 // NewPace returns a Pace that measures what goes out to these servers. The busiest counts. Looks
-// are at least shortly apart.
+// are at least shortly apart. Nothing may have been sent to a cluster yet: it makes its nodes'
+// clients as it needs them.
 func NewPace(shortly time.Duration, servers ...redis.UniversalClient) *Pace {
 	p := &Pace{shortly: shortly}
 	for _, rdb := range servers {
-		w := &stopwatch{rdb: rdb, nodes: make(map[*redis.Client]bool)}
-		if _, several := rdb.(*redis.ClusterClient); !several { // its hooks do not see a SCAN of a node
+		w := &stopwatch{rdb: rdb}
+		if cluster, several := rdb.(*redis.ClusterClient); several { // its hooks do not see a SCAN of a node
+			cluster.OnNewNode(func(node *redis.Client) { node.AddHook(w) })
+		} else {
 			rdb.AddHook(w)
 		}
 		p.requests = append(p.requests, w)
@@ -88,17 +91,13 @@ func (p *Pace) End() (spent, rest time.Duration) {
 type stopwatch struct {
 	rdb redis.UniversalClient
 
-	mu    sync.Mutex             // guards all below
-	nodes map[*redis.Client]bool // of a cluster, that are measured
+	mu    sync.Mutex // guards all below
 	bare  time.Duration
 	spent time.Duration // since Begin
 	sent  int
 }
 
 func (s *stopwatch) begin(ctx context.Context) {
-	if cluster, several := s.rdb.(*redis.ClusterClient); several {
-		_ = cluster.ForEachMaster(ctx, s.measure) // the look fails by itself if the cluster is away
-	}
 	start := time.Now()
 	err := s.rdb.Ping(ctx).Err()
 	took := time.Since(start)
@@ -108,18 +107,6 @@ func (s *stopwatch) begin(ctx context.Context) {
 		s.bare = took
 	}
 	s.spent, s.sent = 0, 0
-}
-
-// measure measures a node of a cluster from now on.
-func (s *stopwatch) measure(_ context.Context, node *redis.Client) error {
-	s.mu.Lock()
-	known := s.nodes[node]
-	s.nodes[node] = true
-	s.mu.Unlock()
-	if !known {
-		node.AddHook(s)
-	}
-	return nil
 }
 
 // beyond returns what the requests since Begin took beyond bare round trips.

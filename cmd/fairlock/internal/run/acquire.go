@@ -37,8 +37,7 @@ func (r *Command) acquire(locker fairlock.Interface, p *Program, signals <-chan 
 		if err == nil {
 			err = lease.Unlock(ctx)
 		}
-		p.interrupted = got == syscall.SIGINT && controlled()
-		return nil, interrupted(got, r.Name, err)
+		return nil, p.endedBy(got, r.Name, err)
 	case err != nil:
 		return nil, r.refused(locker, err)
 	}
@@ -59,8 +58,9 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 	}
 }
 
-// interrupted returns the exit.Error of a fairlock that a signal ended before it ran the command.
-func interrupted(got os.Signal, name string, err error) error {
+// endedBy notes that a signal ended fairlock before it ran the command, and returns the exit.Error.
+func (p *Program) endedBy(got os.Signal, name string, err error) error {
+	p.interrupted = got == syscall.SIGINT && controlled()
 	var wait *fairlock.WaitError
 	if errors.As(err, &wait) {
 		return exit.Errorf(exit.Signal+process.Number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)

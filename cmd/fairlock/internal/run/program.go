@@ -82,8 +82,7 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal, release
 func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	for len(signals) > 0 { // what came before the command is not for it
 		if got := <-signals; process.Ends(got) {
-			p.interrupted = got == syscall.SIGINT && controlled()
-			return 0, interrupted(got, lease.Name(), nil)
+			return 0, p.endedBy(got, lease.Name(), nil)
 		}
 	}
 	if lease.Err() != nil { // this process may have stood still since the lock was granted

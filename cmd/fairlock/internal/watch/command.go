@@ -59,7 +59,7 @@ func (w *Command) Run() error {
 		return err
 	}
 	defer s.Close()
-	locker := s.Lockers[0]
+	locker, pace := s.Lockers[0], look.NewPace(250*time.Millisecond, s.Servers...)
 	ctx, got, release := process.UntilSignal()
 	defer release()
 	if _, err := locker.Inspect(ctx, w.Name); err != nil && ctx.Err() == nil {
@@ -73,7 +73,7 @@ func (w *Command) Run() error {
 		}
 		return output.Written(WriteText(os.Stdout, events, w.Plain, func(k Kind, text string) string { return c.Paint(shadeOf[k], text) }))
 	}}
-	if err := Follow(ctx, locker, look.NewPace(250*time.Millisecond, s.Servers...), w.Name, p); err != nil {
+	if err := Follow(ctx, locker, pace, w.Name, p); err != nil {
 		return err
 	}
 	return got()

@@ -78,7 +78,8 @@ func (v *Command) Run() error {
 	if err != nil {
 		return exit.Errorf(exit.Unavailable, "--listen %s: %w", v.Listen, err)
 	}
-	defer listener.Close() // a second time, if it was served
+	defer listener.Close()                         // a second time, if it was served
+	watcher := newWatcher(s.Servers[0], s.Lockers) // before the first request: see look.NewPace
 	if _, err := s.Lockers[0].Inspect(ctx, "any"); err != nil && ctx.Err() == nil {
 		return s.Lockers[0].Failed(err)
 	}
@@ -87,7 +88,7 @@ func (v *Command) Run() error {
 		return err
 	}
 	process.DropBrokenPipes() // the page outlives who has read its address
-	site := newSite(newWatcher(s.Servers[0], s.Lockers), s.Lockers[0].Server, v.AllowChanges, inTurn(v.report))
+	site := newSite(watcher, s.Lockers[0].Server, v.AllowChanges, inTurn(v.report))
 	if err := site.serve(ctx, listener, v.Token); err != nil {
 		return err
 	}
