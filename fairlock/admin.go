@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -47,8 +46,8 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 // ForceUnlock ends the present ownership of a lock, whoever has it. The next in line then has the
 // lock. The Leases of the old holder are lost at once, or with their next renewal if the holder's
 // process does not listen. Until then two processes may believe that they have the lock; the
-// fencing token tells them apart. Two round trips, and two more each time
-// that the lock passes on meanwhile, twenty in all at most.
+// fencing token tells them apart. Two round trips, and two more each time that the lock passes on
+// meanwhile, twenty in all at most.
 //
 //	nil          the ownership was ended
 //	ErrNotHeld   nobody had the lock; or it passed on each time, which the error says
@@ -57,7 +56,7 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //
 // The context of the old holder ends by it, maybe before the answer has come. Pass another one.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	return l.force(ctx, name, engine.Present)
+	return l.forced(l.core.ForceUnlock(ctx, name, l.handsOn(ctx)))
 }
 
 // ForceToken is ForceUnlock of the ownership with that token, as [Locker.Inspect] shows it, and of
@@ -65,15 +64,13 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // The error is ErrNotHeld if nobody has the lock with that token. Token 0 is that of a lock whose
 // data are damaged.
 func (l *Locker) ForceToken(ctx context.Context, name string, token int64) error {
-	if token < 0 {
-		return &engine.Error{Op: "force", Name: name, Err: engine.Invalid("a token is not negative")}
-	}
-	return l.force(ctx, name, token)
+	return l.forced(l.core.ForceToken(ctx, name, token, l.handsOn(ctx)))
 }
 
-func (l *Locker) force(ctx context.Context, name string, token int64) error {
+// handsOn returns what handles the answer to a force that is sent now.
+func (l *Locker) handsOn(ctx context.Context) func(lua.Keys, lua.Left) {
 	sent := time.Now()
-	keys, err := l.core.Force(ctx, name, token, func(keys lua.Keys, left lua.Left) {
+	return func(keys lua.Keys, left lua.Left) {
 		if left.Grant != nil {
 			l.mu.Lock()
 			l.grantedInPassing(keys, left.Grant, sent)
@@ -82,15 +79,17 @@ func (l *Locker) force(ctx context.Context, name string, token int64) error {
 		if left.More {
 			_, _ = l.send(context.WithoutCancel(ctx), l.core.Server, keys, nil) // else a heartbeat clears the line
 		}
-	})
+	}
+}
+
+// forced hurries the waiters after a force that failed: a lost answer may have carried a grant.
+func (l *Locker) forced(keys lua.Keys, err error) error {
 	if err != nil {
 		l.mu.Lock()
-		l.hurry(keys.Record()) // an answer that was lost may have carried a grant
+		l.hurry(keys.Record())
 		l.mu.Unlock()
-		return &Error{Op: "force", Name: name, Err: err}
 	}
-	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
-	return nil
+	return err
 }
 
 // Evict takes one waiter, named by its [Waiter.ID], out of the line. The waiting call returns

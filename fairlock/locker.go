@@ -55,9 +55,9 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 // free and nobody waits. The order is that of arrival at the server, also among the calls of one
 // process. A call for which a connection has yet to be dialled may arrive after a later call. Calls
 // that stand directly behind one another and are of one process may pass the lock on without a
-// request, within 20 ms of when the first of them has it. While they do, a further call of this process for
-// this lock waits up to 1 ms before it asks. What is less exact meanwhile stands in docs/safety.md,
-// under During a run.
+// request, within 20 ms of when the first of them has it. While they do, a further call of this
+// process for this lock waits up to 1 ms before it asks. What is less exact meanwhile stands in
+// docs/safety.md, under During a run.
 //
 // The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
 // lock does not depend on ctx: see [Lease.Context].

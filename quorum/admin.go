@@ -22,11 +22,7 @@ import (
 // it may win their votes back. With nodes away, a holder of before may be taken for the present one,
 // of which no node knows in its first second: that one stays.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	if err := l.force(ctx, name); err != nil {
-		return &Error{Op: "force", Name: name, Err: err}
-	}
-	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
-	return nil
+	return l.core.ReportForce(name, l.force(ctx, name))
 }
 
 // force has the holder's ticket leave all nodes.

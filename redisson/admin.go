@@ -212,11 +212,7 @@ func (p *protocol) unmapped(name string) (given string, ours bool) {
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	if err := l.force(ctx, name); err != nil {
-		return &Error{Op: "force", Name: name, Err: err}
-	}
-	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
-	return nil
+	return l.core.ReportForce(name, l.force(ctx, name))
 }
 
 func (l *Locker) force(ctx context.Context, name string) error {

@@ -142,7 +142,8 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	return l.force(ctx, name, engine.Present)
+	_, err := l.core.ForceUnlock(ctx, name, nil)
+	return err
 }
 
 // ForceToken is ForceUnlock of the ownership with that token, as [Locker.Inspect] shows it, and of
@@ -150,23 +151,13 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // The error is ErrNotHeld if nobody has the lock with that token. Token 0 is that of a lock whose
 // data are damaged.
 func (l *Locker) ForceToken(ctx context.Context, name string, token int64) error {
-	if token < 0 {
-		return &engine.Error{Op: "force", Name: name, Err: engine.Invalid("a token is not negative")}
-	}
-	return l.force(ctx, name, token)
-}
-
-func (l *Locker) force(ctx context.Context, name string, token int64) error {
-	if _, err := l.core.Force(ctx, name, token, nil); err != nil {
-		return &engine.Error{Op: "force", Name: name, Err: err}
-	}
-	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
-	return nil
+	_, err := l.core.ForceToken(ctx, name, token, nil)
+	return err
 }
 
 // Close ends the Locker, as that of package fairlock does. New and waiting calls get ErrClosed.
-// Renewals stop, and the contexts of held Leases end with ErrClosed. What is held stays held: Unlock
-// still works, and a lock that is never unlocked expires.
+// Renewals stop, and the contexts of held Leases end with ErrClosed. What is held stays held:
+// Unlock still works, and a lock that is never unlocked expires.
 func (l *Locker) Close() error {
 	engine.Refuse(&l.mu, l.draining, l.closing)
 	l.mu.Lock()

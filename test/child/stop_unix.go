@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Stop stops a child, and returns when the child has stopped. The kernel reports that once every thread of the child
-// has stopped.
+// Stop stops a child, and returns when the child has stopped. The kernel reports that once every
+// thread of the child has stopped.
 func Stop(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err

@@ -66,8 +66,8 @@ func (r *referee) turns() int {
 	return r.served
 }
 
-// takes returns a function that says how long a call has taken that begins now, without the time for
-// which the machine stood still.
+// takes returns a function that says how long a call has taken that begins now. The time for which
+// the machine stood still does not count.
 func (r *referee) takes() (took func() time.Duration) {
 	began, stood := time.Now(), r.stalls.Total()
 	return func() time.Duration { return time.Since(began) - (r.stalls.Total() - stood) }
