@@ -158,7 +158,7 @@ func (c *client) pause() (resume func()) {
 		}
 		paused := c.paused
 		c.paused = nil
-		c.stands[len(c.stands)-1].to = time.Now().Add(at + soonDark)
+		c.stands[len(c.stands)-1].to = time.Now().Add(at + stage.AtOnce)
 		c.w.after(stage.Span(r, 1, at+time.Millisecond), func() { close(paused) })
 	}
 }

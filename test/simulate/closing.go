@@ -116,7 +116,7 @@ func (w *World) gives(c *client, first func(), gap time.Duration) {
 
 // had judges a Lease that a call returned after its Locker was closed (7).
 func (r *referee) had(b *belief) {
-	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
+	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > stage.AtOnce {
 		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
 	}
 }

@@ -7,10 +7,6 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// soonDark is how long a context may live after a Deadline, because steps at one instant have no
-// order.
-const soonDark = 5 * time.Millisecond
-
 // stands is a time for which a process stood still. It ends when the process has done what it then
 // had to do.
 type stands struct{ from, to time.Time }
@@ -68,11 +64,11 @@ func (r *referee) outlives(b *belief) {
 		return
 	}
 	now, deadline := time.Now(), b.lease.Deadline()
-	if over := now.Sub(deadline); over > soonDark && !b.by.stood(deadline, now) {
+	if over := now.Sub(deadline); over > stage.AtOnce && !b.by.stood(deadline, now) {
 		b.dim = true
 		r.violated(1, "%s: the context of %s with token %d lives, and it may be trusted no more since %v", b.lk.name, b.by.name, b.token, over)
 	}
-	if closed := b.by.closed; !closed.IsZero() && now.Sub(closed) > soonDark {
+	if closed := b.by.closed; !closed.IsZero() && now.Sub(closed) > stage.AtOnce {
 		b.dim = true
 		r.violated(7, "%s: the context of %s with token %d lives, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, now.Sub(closed))
 	}
@@ -82,9 +78,9 @@ func (r *referee) outlives(b *belief) {
 // it then had to do.
 func (c *client) stood(from, to time.Time) bool {
 	for _, s := range c.stands {
-		if !s.from.After(from.Add(soonDark)) && s.to.After(from) {
+		if !s.from.After(from.Add(stage.AtOnce)) && s.to.After(from) {
 			from = s.to
 		}
 	}
-	return !from.Before(to) || c.paused != nil && !c.stands[len(c.stands)-1].from.After(from.Add(soonDark))
+	return !from.Before(to) || c.paused != nil && !c.stands[len(c.stands)-1].from.After(from.Add(stage.AtOnce))
 }

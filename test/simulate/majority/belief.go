@@ -69,7 +69,7 @@ func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
 
 // had judges a Lease that a call returned after its Locker was closed (7).
 func (r *referee) had(b *belief) {
-	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
+	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > stage.AtOnce {
 		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
 	}
 }
@@ -263,7 +263,7 @@ func (r *referee) expires(b *belief, until time.Time) {
 	b.lk.free = stage.Later(b.lk.free, until)
 	r.keptUp(b, until)
 	over := time.Since(stage.Later(until, b.by.stood))
-	if b.dim || over < soonDark || b.by.paused != nil || b.by.crashed || b.lease.Context().Err() != nil && over > r.w.plan.Break.Context || r.w.plan.Break.Trust > 0 {
+	if b.dim || over < stage.AtOnce || b.by.paused != nil || b.by.crashed || b.lease.Context().Err() != nil && over > r.w.plan.Break.Context || r.w.plan.Break.Trust > 0 {
 		return
 	}
 	b.dim = true
@@ -306,10 +306,6 @@ func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
 	since, able := by.links[n.i].able()
 	return !able || by.paused != nil || stage.Later(since, by.stood).After(then)
 }
-
-// soonDark is how long a context may live after a Deadline, and a call may give a Lease after a
-// Close has returned, because steps at one instant have no order.
-const soonDark = 5 * time.Millisecond
 
 // compare judges two beliefs in one lock. Beliefs of different owners must not have an instant in
 // common, but for a holder that somebody forced, and only until its lease has ended.

@@ -140,7 +140,7 @@ func (c *client) pause() (resume func()) {
 		}
 		paused := c.paused
 		c.paused = nil
-		c.stood = time.Now().Add(at + soonDark)
+		c.stood = time.Now().Add(at + stage.AtOnce)
 		c.w.after(stage.Span(r, 1, at+time.Millisecond), func() { close(paused) })
 	}
 }

@@ -2,6 +2,10 @@ package stage
 
 import "time"
 
+// AtOnce is how far apart things may be seen that happen at one instant: a context that ends with a
+// Deadline, a Lease that a call gives as Close returns. Steps at one instant have no order.
+const AtOnce = 5 * time.Millisecond
+
 // Arrival returns how long until a frame sent now arrives, behind those sent before it.
 func Arrival(d time.Duration, last *time.Time) time.Duration {
 	at := time.Now().Add(d)
