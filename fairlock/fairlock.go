@@ -156,7 +156,8 @@ var (
 	// ErrLost: the lock was held and can no longer be trusted. Somebody else may have it.
 	ErrLost = engine.ErrLost
 	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil. Of
-	// ForceUnlock: nobody has the lock.
+	// ForceUnlock: nobody has the lock, or it passed on each time. Of ForceToken: nobody has it with
+	// that token.
 	ErrNotHeld = engine.ErrNotHeld
 	// ErrEvicted: somebody took the waiting call out of the line.
 	ErrEvicted = engine.ErrEvicted

@@ -25,7 +25,7 @@ var (
 // Error says which operation on which lock failed, and why.
 type Error struct {
 	// Op is a method of a Locker, a Lease or Leases in small letters, such as "trylock"; but "force"
-	// for ForceUnlock, and "lease" for Lease.Err.
+	// for ForceUnlock and ForceToken, and "lease" for Lease.Err.
 	Op   string
 	Name string // of the lock
 	Err  error
