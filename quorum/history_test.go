@@ -162,7 +162,7 @@ func (w *world) replace(i int, data string) {
 
 func TestAllNodesThatComeBackWithYesterdaysDataGiveNothingTwiceAndNoTokenOfYesterday(t *testing.T) {
 	for what, args := range map[string][]string{
-		"the append-only file": {"--appendonly", "yes", "--appendfsync", "everysec"},
+		"the append-only file": {"--appendonly", "yes", "--appendfsync", "always"},
 		"the snapshot":         {"--appendonly", "no"},
 	} {
 		t.Run(what, func(t *testing.T) {
