@@ -3,6 +3,8 @@ package torture
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -153,9 +155,37 @@ func lostForNothing(leases []*call, troubles []*trouble) []string {
 		if gone == 0 || c.fixed || c.closed().from != 0 || c.life.stood(from, gone) >= int64(leaseTime/5) || slices.ContainsFunc(troubles, disturbs) {
 			continue
 		}
-		wrong = append(wrong, fmt.Sprintf("%v was lost at %s", c, clock(gone)))
+		wrong = append(wrong, fmt.Sprintf("%v was lost at %s\n%s", c, clock(gone), c.life.around(troubles, from, gone)))
 	}
 	return wrong
+}
+
+// around tells what may explain a loss that seems to have no reason: which troubles of the process
+// ended shortly before, when it stood still, and what it logged.
+func (l *life) around(troubles []*trouble, from, to int64) string {
+	var b strings.Builder
+	for _, t := range troubles {
+		if t.concerns(l) && t.From <= to && (t.To == 0 || t.To >= from-int64(l.leaving())) {
+			fmt.Fprintf(&b, "\t\t%s from %s to %s\n", t.Kind, clock(t.From), clock(t.To))
+		}
+	}
+	for _, s := range l.stills {
+		if s.from <= to && s.to >= from {
+			fmt.Fprintf(&b, "\t\tits process stood still from %s to %s\n", clock(s.from), clock(s.to))
+		}
+	}
+	logs, err := os.ReadFile(l.journal + ".log")
+	if err != nil {
+		return b.String()
+	}
+	for line := range strings.Lines(string(logs)) {
+		stamp, _, _ := strings.Cut(strings.TrimPrefix(line, slog.TimeKey+"="), " ")
+		at, err := time.Parse(time.RFC3339, stamp)
+		if err == nil && from <= at.UnixNano() && at.UnixNano() <= to+settling.Nanoseconds() {
+			b.WriteString("\t\t" + line)
+		}
+	}
+	return b.String()
 }
 
 // forNothing lists calls that failed before they stood in line although there was no trouble, for

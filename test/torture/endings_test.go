@@ -1,7 +1,10 @@
 package torture
 
 import (
+	"log/slog"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -128,6 +131,27 @@ func TestALossThatNothingExplainsIsObjectedTo(t *testing.T) {
 		if wrong := lostForNothing([]*call{test.lease}, test.troubles); len(wrong) != test.wrong {
 			t.Errorf("%s: %q", name, wrong)
 		}
+	}
+}
+
+func TestALossThatNothingExplainsIsToldWithWhatItsProcessLoggedAtThatTime(t *testing.T) {
+	lost := had("A", 1, 0, 0).with(expired(5000, 5000))
+	lost.life.journal = filepath.Join(t.TempDir(), "p")
+	f, err := openLogs(orders{Journal: lost.life.journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	logs := slog.NewTextHandler(f, nil)
+	for says, after := range map[string]int64{"long before": 500, "meanwhile": 4900, "long after": 9000} {
+		if err := logs.Handle(t.Context(), slog.NewRecord(time.Unix(0, at(after)), slog.LevelWarn, says, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := &trouble{Kind: "freeze", Seat: 0, From: at(500), To: at(600)}
+	wrong := lostForNothing([]*call{lost}, []*trouble{before})
+	if len(wrong) != 1 || !strings.Contains(wrong[0], "meanwhile") || strings.Contains(wrong[0], "long") || !strings.Contains(wrong[0], "freeze") {
+		t.Errorf("%q", wrong)
 	}
 }
 
