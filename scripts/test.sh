@@ -175,9 +175,13 @@ tool() {
 rooms_of_tool() { test_all $(packages /cmd/ "$plain"); }
 # shellcheck disable=SC2086
 vetted() { unlinted nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
-# None of the guests tests how soon something happens: two at a time.
+# None of the guests tests how soon something happens: two at a time, and at no high priority. On a
+# fresh machine they compile for minutes.
 # shellcheck disable=SC2046
-guests() { race='' test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$'); }
+guests() {
+	local race='' first=()
+	test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$')
+}
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
 released() { logged nice -n 19 go test $vet -count=1 ./scripts/release; }
 
