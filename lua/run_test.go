@@ -191,15 +191,15 @@ func TestTheRecordSaysWhoseTurnItIs(t *testing.T) {
 	})
 }
 
-func TestAHandOverLooksForARunOnlyIfTheNextIsOfTheSameClient(t *testing.T) {
+func TestAHandOverThatFindsNoRunCostsNoCommandMore(t *testing.T) {
 	s := onRedis(t)
 	s.scripts = s.rdb
 	a, b, c := s.party("a"), s.party("b+"), s.party("c")
 	hold, token := a.holds(usual)
 	s.crowd(map[string]*party{"b": b, "c": c}, "bcb")
 	calls := s.calls(func() { a.leaves(hold, token, Held) })
-	equal(t, "who is next", calls["lindex"], 1)
-	equal(t, "pieces of the line", calls["lrange"], 1)
+	equal(t, "the head and who is behind", calls["lrange"], 1)
+	equal(t, "further looks", calls["lindex"], 0)
 }
 
 func TestAHandOverOfARunIsAFewCommands(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAHandOverOfARunIsAFewCommands(t *testing.T) {
 		return fmt.Sprint(all)
 	}
 	calls := s.calls(func() { a.leaves(hold, token, Held) })
-	equal(t, "hand over to a run", fmt.Sprint(calls), run(map[string]int{"lindex": 1, "lrange": 1}))
+	equal(t, "hand over to a run", fmt.Sprint(calls), run(map[string]int{"lrange": 1}))
 	m, place := b.hears(), s.placeOf(0)
 	calls = s.calls(func() {
 		b.leave(LeaveTicket{Ticket: m.Ticket, Token: m.Token}, LeaveTicket{Ticket: parsed(tickets[1]), Place: place}, LeaveTicket{Ticket: parsed(tickets[2])})

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests every module: gofmt, go vet, go test, most of it with the race detector. Arguments go to go
-# test, for example -run Name -v.
+# Tests every module: gofmt, and go test, most of it with the race detector. go vet is part of make
+# lint. Arguments go to go test, for example -run Name -v.
 #
 # The tests need a redis-server: REDIS_SERVER, or one on the PATH, or Debian's, which is installed
 # if that needs no question. Without a redis-server, the tests run on the embedded server only, and
 # the output names what was skipped. With FAIRLOCK_REQUIRE_REDIS=1, as in CI, a missing server is a
-# failure. With FAIRLOCK_LINTED=1, make lint does what go vet would do here.
+# failure.
 . "$(dirname "$0")/lib.sh"
 sooner
 
@@ -75,9 +75,6 @@ plain='/locks/(lua|quorum|cmd/fairlock|test/(conformance|processes|topologies))$
 go list $race -test -export $light >/dev/null
 # shellcheck disable=SC2046
 go list -test -export $(echo "$light" | grep -E "$plain") >/dev/null
-unlinted() { [ "${FAIRLOCK_LINTED:-}" = 1 ] || "$@"; }
-# shellcheck disable=SC2086
-unlinted go vet $race $light
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -90,14 +87,10 @@ logged() { "$@" 2>&1 | tee "$(mktemp "$logs/XXXXXX")"; }
 first=() # bash 3.2, as of macOS, takes an empty array for one that is not set
 [ "$(nice -n -10 nice 2>/dev/null)" != -10 ] || first=(nice -n -10)
 
-# Where everything is tested, go vet looks at all packages, with more checks than go test has.
-vet=-vet=off
-[ ${#missing[@]} = 0 ] && [ $# = 0 ] || vet=
-
 test_all() {
 	# One package at a time. Only what is named further down runs beside tests of how soon something
 	# happens.
-	logged ${first[@]+"${first[@]}"} go test $race $vet -p 1 -count=1 -shuffle=on "$@"
+	logged ${first[@]+"${first[@]}"} go test $race -vet=off -p 1 -count=1 -shuffle=on "$@"
 }
 
 # Where a run mostly waits, others run beside it; each has its own servers. What computes does so at
@@ -113,8 +106,8 @@ proven=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
 	local -x GODEBUG=adaptivestackstart=1 # a goroutine's first stack is as large as most have become
-	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
-	logged nice -n 19 go test $race $vet -count=1 -timeout 30m ./test/simulate ./test/simulate/majority || status=$?
+	logged nice -n 19 go test -vet=off -count=1 -timeout 30m "${proven[@]}" || status=$?
+	logged nice -n 19 go test $race -vet=off -count=1 -timeout 30m ./test/simulate ./test/simulate/majority || status=$?
 	return "$status"
 }
 
@@ -173,8 +166,6 @@ tool() {
 }
 # shellcheck disable=SC2046
 rooms_of_tool() { test_all $(packages /cmd/ "$plain"); }
-# shellcheck disable=SC2086
-vetted() { unlinted nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
 # None of the guests tests how soon something happens: two at a time, and at no high priority. On a
 # fresh machine they compile for minutes.
 # shellcheck disable=SC2046
@@ -183,11 +174,11 @@ guests() {
 	test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$')
 }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
-released() { logged nice -n 19 go test $vet -count=1 ./scripts/release; }
+released() { logged nice -n 19 go test -vet=off -count=1 ./scripts/release; }
 
 # Six groups that take about as long as each other.
 torturing() { in_turn torture java; }
-building() { in_turn floors vetted guests; }
+building() { in_turn floors guests; }
 scripting() { in_turn scripts rooms_of_tool; }
 processing() { in_turn processes tool; } # the tool late: some of its leases are short
 

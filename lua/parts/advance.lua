@@ -8,7 +8,7 @@ local passed_over = {}
 
 local function nominate()
   for _ = 1, DROPS do
-    local element = redis.call('LINDEX', queue, 0)
+    local element, after = unpack(redis.call('LRANGE', queue, '0', '1'))
     if not element then return nil end
     local ticket = ticket_of(element)
     local client, lease, owner = split(ticket)

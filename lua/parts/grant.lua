@@ -1,6 +1,7 @@
 -- grant.lua: gives the lock to ticket, the first of the line. Included; needs the ticket's client,
--- lease and owner. Leaves token, a text, span, the claim, and run, a text. A message tells the
--- client, unless the client is the caller.
+-- lease and owner, and after, the element behind its own: nil if there is none. Leaves token, a
+-- text, span, the claim, and run, a text. A message tells the client, unless the client is the
+-- caller.
 redis.call('LPOP', queue)
 redis.call('ZREM', waiters, ticket)
 local span = math.min(CLAIM, lease)

@@ -5,7 +5,7 @@
 local run, most = '', math.min(RUN, tonumber(token) - last - 1)
 if last > 0 and most > 0 and string.find(ticket, '^[^:]*%+:%d+:%d+::') then
   local member = '^%d+:([!-9;-~]+):(%d+):[1-9]%d*::'
-  local whose, counter = string.match(redis.call('LINDEX', queue, '0') or '', member)
+  local whose, counter = string.match(after or '', member)
   if whose == client then
     local counters = {}
     for _, element in ipairs(redis.call('LRANGE', queue, '0', most - 1)) do

@@ -7,7 +7,7 @@ local deaf
 if usual and freed == '' then
   local reply, turns = {0, {}, 'held'}, {}
   for i = 9, #ARGV, 4 do turns[#turns + 1], reply[#reply + 1] = ARGV[i], 'waited' end
-  local line = redis.call('LRANGE', queue, '0', #turns)
+  local line = redis.call('LRANGE', queue, '0', #turns + 1)
   local ordinary = line[1]
     and redis.call('LLEN', queue) == redis.call('ZCOUNT', waiters, '0', '+inf')
   for k, turn in ipairs(turns) do
@@ -30,6 +30,7 @@ if usual and freed == '' then
       redis.call('ZREM', waiters, unpack(turns))
     end
     if head then
+      local after = line[#turns + 2]
       if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end
       --#include parts/grant.lua
       if client == me then reply[2] = {ticket, tonumber(token), span, us, run} end
