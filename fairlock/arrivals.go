@@ -11,6 +11,14 @@ import (
 // nothing else while it executes one.
 const mostTogether = 100
 
+// A crowd of calls with MaxWaiters asks in requests that go out one after the other, until one is
+// answered that the line is full. Up to mostInCrowd calls wait for that; and only those with a
+// bound of mostInLine at most, so that it takes few requests.
+const (
+	mostInCrowd = 10_000
+	mostInLine  = 10 * mostTogether
+)
+
 // batches are requests of one kind, by record key. What is ready at the same moment goes out as one.
 // A value exists as long as a request is under way. All of it is guarded by Locker.mu.
 type batches map[string]requests
@@ -71,7 +79,18 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	apart := a.Request.Replicas.Asked() || l.apart()
-	return l.arrivals.begin(a, !apart, l.runs[a.Keys.Record()] != nil, mostTogether)
+	most := mostTogether
+	if a.turnedAwayAlike() {
+		most = mostInCrowd
+	}
+	return l.arrivals.begin(a, !apart, l.runs[a.Keys.Record()] != nil, most)
+}
+
+// turnedAwayAlike reports whether the server turns a away whenever it turns away another call with
+// the same bound, or a larger one. That of an owner may have the lock all the same.
+func (a *attempt) turnedAwayAlike() bool {
+	bound := a.Request.MaxWaiters
+	return 0 < bound && bound <= mostInLine && a.ticket.Owner == ""
 }
 
 // apart reports whether no requests go out together. In simulated time, the goroutine that happens

@@ -80,3 +80,21 @@ func TestACommonRequestIsOfOneLockAndOfNoMoreThanTheServerShouldDoAtOnce(t *test
 		t.Errorf("%d requests", requests)
 	}
 }
+
+func TestACrowdWithABoundIsOneGroupUntilSomebodyJoinsWhoIsNotTurnedAwayWithIt(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	l.arrive(comer("x", waits))
+	crowd, _ := l.arrive(comer("x", bounded(7)))
+	for range 3 * mostTogether {
+		if with, sends := l.arrive(comer("x", bounded(7))); with != crowd || sends {
+			t.Fatal("one of the crowd asks for itself")
+		}
+	}
+	if with, sends := l.arrive(comer("x", waits)); with != crowd || sends {
+		t.Error("who comes next asks for itself")
+	}
+	if with, sends := l.arrive(comer("x", bounded(7))); with == crowd || !sends {
+		t.Error("somebody joins behind a call that must not wait for long")
+	}
+}

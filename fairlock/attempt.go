@@ -115,8 +115,24 @@ func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with
 		l.try(ctx, server, a)
 		return
 	}
-	defer l.arrived(a)
-	l.enter(ctx, server, false, l.speaksFor(a, with)...)
+	l.arriving(ctx, server, a, l.speaksFor(a, with))
+}
+
+// arriving sends the first requests of calls that share them, which a speaks for: one after the
+// other, as long as the answers do not tell what the other calls would be told. a's own goroutine
+// sends no more than the first.
+func (l *Locker) arriving(ctx context.Context, server *lua.Server, a *attempt, all []*attempt) {
+	asked := all[:min(len(all), mostTogether)]
+	rest := all[len(asked):]
+	defer func() { // also if a hook of the client's, or a context of the user's, ends the goroutine
+		if len(rest) == 0 {
+			l.arrived(a)
+			return
+		}
+		l.core.Go(func() { l.arriving(context.Background(), l.core.Server, a, rest) })
+	}()
+	x, _ := l.enter(ctx, server, false, asked...)
+	rest = l.unasked(x, rest)
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.

@@ -110,7 +110,7 @@ func (l *Locker) beat(ln *line) {
 	ln.alarm.By(ln.Due)
 	l.core.Go(func() {
 		for chunk := range slices.Chunk(all, lua.MaxTickets) {
-			if again := l.enter(context.Background(), l.core.Server, some, chunk...); again {
+			if _, again := l.enter(context.Background(), l.core.Server, some, chunk...); again {
 				return // and so will all the line
 			}
 		}
@@ -123,9 +123,8 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
 // the answer. some tells the server that these are only some of the line. If a context of the
 // user's ends the request by a panic, it counts as unanswered: others may wait for that answer.
-// enter reports whether some of the attempts have to ask again.
-func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) (again bool) {
-	var x exchange
+// again reports whether some of the attempts have to ask again.
+func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) (x exchange, again bool) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -144,7 +143,35 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
 		}
 	}
-	return false
+	return x, false
+}
+
+// unasked ends the calls whose fate an exchange tells, though they were not in it: it was sent after
+// they began. Either it failed, or the line was full for a call whose bound is no smaller. unasked
+// returns the other calls.
+func (l *Locker) unasked(x exchange, all []*attempt) []*attempt {
+	if len(all) == 0 || len(x.of) == 0 {
+		return all
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x.err != nil {
+		l.unentered(exchange{of: all, err: x.err})
+		return nil
+	}
+	bound := 0
+	for i, t := range x.answer.Tickets {
+		if t.Status == lua.Full {
+			bound = max(bound, x.of[i].Request.MaxWaiters)
+		}
+	}
+	return slices.DeleteFunc(all, func(a *attempt) bool {
+		alike := a.turnedAwayAlike() && a.Request.MaxWaiters <= bound
+		if alike {
+			l.carryOut(a, a.TurnedAway(), ErrQueueFull)
+		}
+		return alike
+	})
 }
 
 // exchange is an enter and what came of it.

@@ -30,7 +30,7 @@ func (r *Batcher[T]) Begin(request T, shares, waits bool, most int) (b *Batch[T]
 		r.open = b
 	default:
 		b = r.open
-		if b.All = append(b.All, request); len(b.All) == most {
+		if b.All = append(b.All, request); len(b.All) >= most {
 			r.open = nil
 		}
 		return b, false

@@ -136,6 +136,14 @@ func (w *Waiter) Follows() {
 	w.Phase = Granted
 }
 
+// TurnedAway takes in that the line is full for a ticket for which no request went out.
+func (w *Waiter) TurnedAway() Step {
+	if w.Phase != Waiting {
+		return Step{}
+	}
+	return w.end(Full, false)
+}
+
 // Unanswered takes in that a request failed with err, at now.
 func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 	switch {

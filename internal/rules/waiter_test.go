@@ -351,3 +351,15 @@ func TestAGrantThatOvertookTheOnlyAnswerSaysThatTheRequestWasExecuted(t *testing
 		}
 	}
 }
+
+func TestACallThatIsTurnedAwayUnaskedLeavesNothingAndIsOverOnce(t *testing.T) {
+	w := waiting()
+	want(t, "turned away", w.TurnedAway(), Step{Do: End, Why: Full})
+	want(t, "and again", w.TurnedAway(), Step{})
+	if w.Phase != Gone {
+		t.Error(w.Phase)
+	}
+	w = waiting()
+	w.GivesUp(false)
+	want(t, "one that gave up", w.TurnedAway(), Step{})
+}
