@@ -165,8 +165,8 @@ func (c *crowd) all(what string, calls []*attempt, want error) {
 	defer c.mu.Unlock()
 	for i, a := range calls {
 		_, known := c.attempts[a.ticket.Counter]
-		waits, leaves := a.Phase == rules.Waiting, a.Phase == rules.Leaving
-		if waits != (want == nil) || known != (waits || leaves) || !errors.Is(a.err, want) {
+		waits, left := a.Phase == rules.Waiting, a.Phase == rules.Gone // else its leave is under way, or was
+		if waits != (want == nil) || waits && !known || left && known || !errors.Is(a.err, want) {
 			c.Fatalf("%s, call %d of %d: phase %v, %v, want %v", what, i, len(calls), a.Phase, a.err, want)
 		}
 	}
