@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -139,8 +140,8 @@ func (c *crowd) ask(all []*attempt) {
 		c.arriving(c.Context(), c.core.Server, all[0], slices.Clone(all))
 	}()
 	<-ended
-	for c.under() {
-		time.Sleep(time.Millisecond)
+	if !poll.Until(time.Minute, func() bool { return !c.under() }) {
+		c.Fatal("a request does not end")
 	}
 }
 
@@ -250,9 +251,7 @@ func TestACrowdWhoseRequestWasNotAnsweredAsksAgain(t *testing.T) {
 				c.scripts.instead = fails
 				calls := c.come(3*mostTogether, bounded(2))
 				c.ask(calls)
-				for c.waits(calls) {
-					time.Sleep(time.Millisecond)
-				}
+				poll.Until(time.Minute, func() bool { return !c.waits(calls) })
 				c.all("the crowd", calls, ErrQueueFull)
 			})
 		})

@@ -192,6 +192,17 @@ func TestANodeThatIsAskedAsAnotherOneRefuses(t *testing.T) {
 			kept := w.kept()
 			return strings.Count(kept, l.core.ID+":") == 9 && strings.Count(kept, lease.Owner()+":") == 6
 		})
+		w.until("all nodes have the waiter in one place", func() bool {
+			places := make(map[float64]bool)
+			for _, rdb := range w.direct {
+				for _, z := range rdb.ZRangeWithScores(w.Context(), "quorum:queue:{x}", 0, -1).Val() {
+					if !strings.HasPrefix(z.Member.(string), lease.Owner()+":") {
+						places[z.Score] = true
+					}
+				}
+			}
+			return len(places) == 1
+		})
 		before := w.kept()
 		keys := w.keys(l, "x")
 		first, second := l.nodes[0], l.nodes[1]
