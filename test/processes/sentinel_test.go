@@ -167,8 +167,9 @@ const (
 )
 
 // resubscribes is how long after a failover a process may be out of reach, though it has had the
-// lock already: the answer to a request told it so.
-const resubscribes = time.Second
+// lock already: the answer to a request told it so. It is made of a second until the subscription
+// is tried again, half a second for a dial, and the rest for a busy machine.
+const resubscribes = 2 * time.Second
 
 // goesOn returns when a process had the lock again.
 func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Time {
@@ -208,7 +209,8 @@ func overlapping(t *testing.T, all []had, outages []outage) (n int) {
 
 // overtakings counts the turns before which a call with a later place had the lock. That may happen
 // while the turn's process is out of reach: its subscription on the new master came later than that
-// of the overtaking process.
+// of the overtaking process. It may happen within a process, too: the head of the line was passed
+// over before the process could be told, and the one behind was not.
 func overtakings(t *testing.T, all []had, outages []outage) (n int) {
 	t.Helper()
 	slices.SortFunc(all, func(a, b had) int { return int(a.Token - b.Token) })
@@ -228,7 +230,7 @@ func overtakings(t *testing.T, all []had, outages []outage) (n int) {
 				if back := o.back[a.process]; back.After(listens) {
 					listens = back
 				}
-				return before.process != a.process && before.Taken.After(o.killed) && !before.Taken.After(listens)
+				return before.Taken.After(o.killed) && !before.Taken.After(listens)
 			}
 			if !slices.ContainsFunc(outages, away) {
 				t.Errorf("process %d had the lock for %s with place %s before process %d for %s with %s",

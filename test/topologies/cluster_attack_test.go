@@ -301,7 +301,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 						cancel()
 					}
 					users.Wait()
-					r.came(took, 5*time.Second, nil)
+					r.came("users of a closed Locker", took, 5*time.Second, nil)
 				}
 			})
 		}

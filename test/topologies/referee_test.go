@@ -3,6 +3,7 @@ package topologies
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -27,6 +28,7 @@ type referee struct {
 	served   int
 	overlaps []string
 	latest   time.Duration // by how much the latest call missed its bound
+	lateOne  string        // which one that was
 	errs     map[string]error
 }
 
@@ -75,12 +77,12 @@ func (r *referee) takes() (took func() time.Duration) {
 
 // came notes when a call with a bound returned, and its error. It ignores the errors of calls that
 // were refused or lost their lock.
-func (r *referee) came(took func() time.Duration, bound time.Duration, err error) {
+func (r *referee) came(call string, took func() time.Duration, bound time.Duration, err error) {
 	after := took()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bound > 0 {
-		r.latest = max(r.latest, after-bound)
+	if bound > 0 && after-bound > r.latest {
+		r.latest, r.lateOne = after-bound, fmt.Sprintf("%s with a bound of %v: %v", call, bound, err)
 	}
 	for _, fine := range []error{fairlock.ErrHeld, fairlock.ErrLost, fairlock.ErrClosed, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, fine) {
@@ -98,17 +100,19 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 	for ctx.Err() == nil {
 		bound, calls := time.Duration(300+dice.IntN(1500))*time.Millisecond, options
 		call, cancel := context.WithCancel(ctx)
+		kind := "a lock"
 		switch dice.IntN(3) {
 		case 0:
-			calls = append(slices.Clone(options), fairlock.WaitAtMost(bound))
+			kind, calls = "a lock with WaitAtMost", append(slices.Clone(options), fairlock.WaitAtMost(bound))
 		case 1:
+			kind = "a lock with a deadline"
 			call, cancel = context.WithTimeout(ctx, bound)
 		default:
 			bound = 0
 		}
 		took := r.takes()
 		lease, err := l.Lock(call, name, calls...)
-		r.came(took, bound, err)
+		r.came(kind, took, bound, err)
 		cancel()
 		if errors.Is(err, fairlock.ErrClosed) {
 			return
@@ -122,7 +126,7 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 		r.ends(lease)
 		took = r.takes()
 		err = lease.Unlock(context.Background())
-		r.came(took, 5*time.Second, err)
+		r.came("an unlock", took, 5*time.Second, err)
 	}
 }
 
@@ -139,12 +143,12 @@ func (r *referee) verdict(t *testing.T, overlapping, failing bool) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.Logf("%d turns, %d overlaps, %d errors; the latest came %v after its bound", r.served, len(r.overlaps), len(r.errs), r.latest)
+	t.Logf("%d turns, %d overlaps, %d errors; the latest came %v after its bound: %s", r.served, len(r.overlaps), len(r.errs), r.latest, r.lateOne)
 	if len(r.overlaps) > 0 && !overlapping {
 		t.Errorf("two had a lock: %q", r.overlaps)
 	}
 	if r.latest > world.Soon {
-		t.Errorf("a call came back %v after its bound", r.latest)
+		t.Errorf("a call came back %v after its bound: %s", r.latest, r.lateOne)
 	}
 	for _, err := range r.errs {
 		if !failing {

@@ -51,12 +51,12 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 			use(locker(change), 9)
 		}
 		back := locker(func(*redis.FailoverOptions) {})
-		use(back, 3, fairlock.OnQueued(func(int) { // asks, locks, and takes its time
+		use(back, 3, fairlock.OnQueued(func(int) { // asks, locks, and takes its time, which is its call's
 			brief, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
 			_, _ = back.Inspect(brief, "lock 0") // a master may be away
 			if lease, err := back.Lock(brief, "other"); err == nil {
-				_ = lease.Unlock(ctx) // the lease may be lost
+				_ = lease.Unlock(brief) // the lease may be lost
 			}
 			pause(ctx, 100*time.Millisecond)
 		}))
@@ -94,6 +94,6 @@ func closers(ctx context.Context, r *referee, makes func() conformance.Locker) {
 		_ = l.Close() // it never fails
 		took := r.takes()
 		users.Wait()
-		r.came(took, 5*time.Second, nil) // an Unlock may take as long
+		r.came("users of a closed Locker", took, 5*time.Second, nil) // an Unlock may take as long
 	}
 }
