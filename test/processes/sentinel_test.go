@@ -48,8 +48,8 @@ func killMasters(t *testing.T, times int, plain bool) {
 	for range times {
 		enough := taken() + 200
 		world.Until(t, "they are at work", func() bool { return taken() > enough })
-		o := outage{killed: time.Now()}
-		o.took = group.KillMaster()
+		died, replaced := group.KillMaster()
+		o := outage{killed: died, took: replaced.Sub(died)}
 		next := group.Master()
 		group.Revive()
 		if group.Master() != next { // on a busy machine the sentinels take the next master for dead, too

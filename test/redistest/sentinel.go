@@ -129,21 +129,22 @@ func (s *Sentinels) Client(tb testing.TB, mutate ...func(*redis.FailoverOptions)
 }
 
 // KillMaster ends the master without a farewell (SIGKILL). It returns when every sentinel names
-// another server, which is the master from then on. The dead server becomes the last of the
-// replicas; see [Sentinels.Revive].
-func (s *Sentinels) KillMaster() (took time.Duration) {
+// another server, which is the master from then on. It tells when the master died and when all named
+// the next: what it asks of the sentinels before and after takes a busy one seconds. The dead server
+// becomes the last of the replicas; see [Sentinels.Revive].
+func (s *Sentinels) KillMaster() (died, replaced time.Time) {
 	s.tb.Helper()
 	for i, w := range s.watchers {
 		s.patience(w, brief[i])
 	}
-	began := time.Now()
+	died = time.Now()
 	s.master.Kill()
 	s.promoted()
-	took = time.Since(began)
+	replaced = time.Now()
 	for _, w := range s.watchers {
 		s.patience(w, endless)
 	}
-	return took
+	return died, replaced
 }
 
 // patience sets for how many milliseconds a server may stand still before a sentinel takes it for

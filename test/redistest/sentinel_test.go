@@ -16,7 +16,8 @@ func TestSentinelsMakeAReplicaTheMasterWhenThatIsKilled(t *testing.T) {
 	must(t, c.Wait(ctx, 2, time.Second).Err())
 	for range 2 {
 		old := s.Master()
-		t.Logf("a new master after %v", s.KillMaster())
+		died, replaced := s.KillMaster()
+		t.Logf("a new master after %v", replaced.Sub(died))
 		if s.Master() == old || s.Replicas()[1] != old {
 			t.Fatal("the dead one is still the master")
 		}
