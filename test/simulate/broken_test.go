@@ -97,7 +97,7 @@ func TestTheRefereeSeesThatNothingBoundsTheRequestsOfAClientWithoutTimeouts(t *t
 
 // In calm weather no hook does anything.
 func TestTheRefereeSeesThatARequestThatAHookHasCutShortIsNotRepeated(t *testing.T) {
-	objects(t, "a release that is not repeated", 7, 13, 64, func(plan *Plan) { plan.Troubles, plan.Break.Hook = HookCrashes, true })
+	objects(t, "a release that is not repeated", 7, 9, 64, func(plan *Plan) { plan.Troubles, plan.Break.Hook = HookCrashes, true })
 }
 
 // In calm weather no user has a context of a type of its own.
