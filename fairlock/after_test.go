@@ -32,7 +32,7 @@ func onCrossing(t *testing.T) *crossing {
 
 func (c *crossing) begin(wait time.Duration) *attempt {
 	c.Helper()
-	a, err := c.l.begin(engine.Call{
+	a, err := c.l.begin(&engine.Call{
 		Name: "x", Keys: c.keys, Request: engine.Request{Wait: wait, Lease: c.l.core.Settings.Lease}, Began: time.Now(),
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ var hadLock = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 // Acquire enters the line and waits. If it ends without returning, for example because a callback
 // panics, it leaves nothing behind.
 func (s strategy) Acquire(ctx context.Context, call engine.Call) (turn *engine.Turn, err error) {
-	a, err := s.begin(call)
+	a, err := s.begin(&call)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (s strategy) Acquire(ctx context.Context, call engine.Call) (turn *engine.T
 var errVanished = errors.New("the caller is gone")
 
 // begin enters an attempt in the table.
-func (l *Locker) begin(call engine.Call) (*attempt, error) {
-	a := &attempt{Call: call, ticket: l.core.Ticket(call.Request), requests: new(engine.Requests)}
+func (l *Locker) begin(call *engine.Call) (*attempt, error) {
+	a := &attempt{Call: *call, ticket: l.core.Ticket(&call.Request), requests: new(engine.Requests)}
 	a.alone[0] = a
 	a.Waiter = rules.Waiter{
 		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Answered: call.Request.Answered, Began: call.Began,
@@ -171,11 +171,11 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Turn, error) {
 		select {
 		case <-a.settled:
 			if !queued && len(a.news) > 0 {
-				l.core.TellPosition(ctx, a.Name, a.Request.Owner, a.Request, <-a.news, true)
+				l.core.TellPosition(ctx, &a.Call, <-a.news, true)
 			}
 			return a.turn, a.err
 		case position := <-news:
-			l.core.TellPosition(ctx, a.Name, a.Request.Owner, a.Request, position, !queued)
+			l.core.TellPosition(ctx, &a.Call, position, !queued)
 			queued = true
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's

@@ -117,7 +117,7 @@ func (c *crowd) come(n int, r engine.Request) (all []*attempt) {
 	r.Lease = c.core.Settings.Lease
 	keys, _ := lua.NewKeys("fairlock", "x")
 	for range n {
-		a, err := c.begin(engine.Call{Name: "x", Keys: keys, Request: r, Began: time.Now()})
+		a, err := c.begin(&engine.Call{Name: "x", Keys: keys, Request: r, Began: time.Now()})
 		if err != nil {
 			c.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func TestARequestOfALineThatFailsIsOneFailureAndIsToldToAllOfIt(t *testing.T) {
 	}
 	var all []*attempt
 	for range 10 {
-		a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: time.Minute, Answered: true}, Began: time.Now()})
+		a, err := l.begin(&engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: time.Minute, Answered: true}, Began: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 	for what, request := range map[string]engine.Request{"lock": {Wait: -1}, "try": {}} {
 		l := New(rdb)
 		request.Lease = l.core.Settings.Lease
-		a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: request, Began: time.Now()})
+		a, err := l.begin(&engine.Call{Name: "x", Keys: keys, Request: request, Began: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestACallWhoseContextPanicsAsItAsksForOthersCostsThemNothing(t *testing.T) 
 	keys, _ := lua.NewKeys("fairlock", "x")
 	var both []*attempt
 	for range 2 {
-		a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
+		a, err := l.begin(&engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestAWaiterThatIsHeardByASubscriptionThatHasEndedMakesOne(t *testing.T) {
 	l := New(unreachable(t))
 	defer l.Close()
 	keys, _ := lua.NewKeys("fairlock", "x")
-	a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
+	a, err := l.begin(&engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		case <-c.settled:
 			return c.turn, c.err // they do not change any more
 		case position := <-c.news:
-			s.core.TellPosition(ctx, c.Name, "", c.Request, position, true)
+			s.core.TellPosition(ctx, &c.Call, position, true)
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
@@ -131,7 +131,7 @@ func (c *call) refusal() error {
 // calls.
 func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func(), err error) {
 	c = &call{
-		Call: of, ticket: l.core.Ticket(of.Request), away: l.draining, settled: make(chan struct{}), news: make(chan int, 1),
+		Call: of, ticket: l.core.Ticket(&of.Request), away: l.draining, settled: make(chan struct{}), news: make(chan int, 1),
 	}
 	c.arg, c.keys = c.ticket.String(), l.keysOf(c.Keys, c.ticket)
 	bound := of.Request.MaxWaiters

@@ -207,7 +207,7 @@ func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
 		w.unlock(w.has(l, "x")) // the first contact
 		w.nothing()             // also of a node whose answer the Unlock did not need
 		keys, node, token := w.keys(l, "x"), w.direct[0], int64(1)
-		holder, later := l.core.Ticket(engine.Request{Lease: time.Minute}), l.core.Ticket(engine.Request{Lease: time.Minute})
+		holder, later := l.core.Ticket(&engine.Request{Lease: time.Minute}), l.core.Ticket(&engine.Request{Lease: time.Minute})
 		renews := func() {
 			_, err := l.nodes[0].send(w.Context(), l.nodes[0].server, renewScript, renewScript.CommandOn(
 				append([]any{l.nodeKey}, append(l.keysOf(keys, holder)[:4], l.mark(keys, holder))...),

@@ -318,7 +318,7 @@ func TestAWaiterThatWasToldOfItsEvictionHasTheLockOnlyIfANodeKnowsThat(t *testin
 			admin, proxies := w.through()
 			w.unlock(w.has(admin, "y"))
 			keys := w.keys(l, "x")
-			holder, waiter := l.core.Ticket(engine.Request{Lease: time.Minute}), l.core.Ticket(engine.Request{Lease: time.Minute})
+			holder, waiter := l.core.Ticket(&engine.Request{Lease: time.Minute}), l.core.Ticket(&engine.Request{Lease: time.Minute})
 			leaves := func(ticket lua.Ticket) {
 				for i := range l.nodes {
 					_, err := l.leaveFor(w.Context(), i, keys, ticket, 0, itself)

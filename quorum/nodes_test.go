@@ -213,14 +213,14 @@ func TestANodeThatHasForgottenIsTakenOverByNoOtherQuorum(t *testing.T) {
 		w.must(w.direct[0].HSet(w.Context(), l.nodeKey, "run", "another").Err())
 		before := record()
 		for _, stranger := range []*Locker{w.locker(WithSet("another")), w.locker(WithLongestLease(time.Second))} {
-			ticket := stranger.core.Ticket(engine.Request{Lease: time.Second})
+			ticket := stranger.core.Ticket(&engine.Request{Lease: time.Second})
 			keys := stranger.keysOf(w.keys(stranger, "x"), ticket)
 			w.is(w.refusal(stranger.nodes[0], enterScript, keys, ticket.String(), stranger.nodes[0].arg, stranger.args.most), errOther)
 			if after := record(); !maps.Equal(before, after) {
 				w.Fatalf("it was %v and is %v", before, after)
 			}
 		}
-		w.enters(w.direct[0], l, 0, w.keys(l, "y"), l.core.Ticket(engine.Request{Lease: time.Second}))
+		w.enters(w.direct[0], l, 0, w.keys(l, "y"), l.core.Ticket(&engine.Request{Lease: time.Second}))
 		if after := record(); after["run"] == "another" || after["set"] != before["set"] {
 			w.Errorf("its own quorum made %v of %v", after, before)
 		}

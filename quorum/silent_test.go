@@ -400,7 +400,7 @@ func (h *hushed) gives(i int, l *Locker, name string) {
 	h.Helper()
 	keys, err := lua.NewKeys(l.prefix, name)
 	if err == nil {
-		ticket := l.core.Ticket(engine.Request{Lease: time.Minute})
+		ticket := l.core.Ticket(&engine.Request{Lease: time.Minute})
 		_, err = l.nodes[i].run(h.Context(), enterScript,
 			[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, ticket)},
 			ticket.String(), l.nodes[i].arg, l.most.Milliseconds())

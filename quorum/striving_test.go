@@ -39,7 +39,7 @@ func TestAVoteThatAHolderGetsLateIsMoreThanAClaim(t *testing.T) {
 	has := w.has(other, "y")
 	waits := w.queues(holder, "y") // so the holder's process listens
 	keys := w.keys(holder, "x")
-	stranger := other.core.Ticket(engine.Request{Lease: time.Minute})
+	stranger := other.core.Ticket(&engine.Request{Lease: time.Minute})
 	w.enters(w.direct[2], other, 2, keys, stranger) // somebody has the third vote, for a claim
 
 	lease := w.has(holder, "x")
@@ -79,11 +79,11 @@ func TestAVoteOfACallThatHasEndedIsGivenBackWhenSomebodyOlderAsksForIt(t *testin
 		channel := l.nodes[2].channel
 		return node.PubSubNumSub(w.Context(), channel).Val()[channel] > 0
 	})
-	ghost := l.core.Ticket(engine.Request{Lease: time.Minute})
+	ghost := l.core.Ticket(&engine.Request{Lease: time.Minute})
 	w.enters(node, l, 2, keys, ghost)
 	w.must(node.Persist(w.Context(), keys.Record()).Err()) // its claim does not end
 
-	older := other.core.Ticket(engine.Request{Lease: time.Minute})
+	older := other.core.Ticket(&engine.Request{Lease: time.Minute})
 	if reply := w.enters(node, other, 2, keys, older, 1); reply[0] != "waits" {
 		t.Fatalf("the call that has ended has no vote: %v", reply)
 	}
@@ -102,7 +102,7 @@ func TestAClientThatMayNotAskForTheRunIDTakesNobodysVote(t *testing.T) {
 	for i, s := range w.servers {
 		w.must(w.direct[i].Do(ctx, "ACL", "SETUSER", "blind", "on", "nopass", "+@all", "-info", "~*", "&*").Err())
 		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "blind", "any" })
-		reply := w.enters(rdb, l, i, w.keys(l, "x"), l.core.Ticket(engine.Request{Lease: time.Minute}))
+		reply := w.enters(rdb, l, i, w.keys(l, "x"), l.core.Ticket(&engine.Request{Lease: time.Minute}))
 		if reply[0] != "waits" {
 			t.Errorf("node %d: %v", i+1, reply)
 		}
@@ -271,7 +271,7 @@ func TestTheUsualGrantInOneNumberSaysAllThatTheWholeReplySays(t *testing.T) {
 	w := realNodes(t, 3)
 	l := w.locker()
 	w.unlock(w.has(l, "y")) // the nodes know the quorum
-	ticket := l.core.Ticket(engine.Request{Lease: 2500*time.Millisecond + time.Microsecond})
+	ticket := l.core.Ticket(&engine.Request{Lease: 2500*time.Millisecond + time.Microsecond})
 	var answers []ballot.Answer
 	for _, length := range []int{1, 7} { // the second is asked whether it has what the first gave
 		reply := w.enters(w.direct[0], l, 0, w.keys(l, "x"), ticket)

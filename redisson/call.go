@@ -72,7 +72,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 
 func (l *Locker) begin(of engine.Call) (*call, error) {
 	c := &call{
-		Call: of, ticket: l.core.Ticket(of.Request), requests: new(engine.Requests), away: l.draining,
+		Call: of, ticket: l.core.Ticket(&of.Request), requests: new(engine.Requests), away: l.draining,
 		may: make(chan struct{}, 1), answered: of.Request.Answered,
 	}
 	if of.Within {
@@ -157,7 +157,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if err := l.join(c, a); err != nil {
 		return err
 	}
-	l.core.TellPosition(caller, c.Name, "", c.Request, c.position, true)
+	l.core.TellPosition(caller, &c.Call, c.position, true)
 	l.stand(c)
 	return nil
 }

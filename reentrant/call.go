@@ -146,7 +146,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		return nil, err
 	}
 	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
-	l.core.TellPosition(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
+	l.core.TellPosition(caller, &c.Call, c.position, true)
 	l.stand(w, c)
 	var failures engine.Backoff
 	var pause time.Duration
@@ -278,7 +278,7 @@ type try struct {
 
 // send sends a new ticket and handles the answer.
 func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome {
-	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
+	t := &try{keys: c.Keys, ticket: l.core.Ticket(&c.Request)}
 	requests, sent := new(engine.Requests), time.Now()
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: sent}
 	known, ok := l.enrol(c, t)

@@ -22,7 +22,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		}
 		term := rules.Term{Span: engine.DefaultLease, Ends: time.Now().Add(engine.DefaultLease)}
 		hold := func(token int64) (engine.Granted, *Lease) {
-			g := engine.Granted{Keys: keys, Ticket: l.core.Ticket(engine.Request{Lease: engine.DefaultLease}), Token: token}
+			g := engine.Granted{Keys: keys, Ticket: l.core.Ticket(&engine.Request{Lease: engine.DefaultLease}), Token: token}
 			g.Requests = new(engine.Requests)
 			lease, err := l.core.Adopt(t.Context(), l.core.Keep(g, engine.Run{}, term, engine.For{Name: "x"}, time.Now()), time.Now(), -1)
 			if err != nil {

@@ -29,7 +29,7 @@ func (s strategy) PassOn(h *engine.Hold) bool {
 	if !c.Request.Shares() || engine.IsClosed(c.away) {
 		return false
 	}
-	turn := s.core.Pass(h, engine.Next{For: engine.For{Name: c.Name}, Ticket: s.core.Ticket(c.Request)}, 0)
+	turn := s.core.Pass(h, engine.Next{For: engine.For{Name: c.Name}, Ticket: s.core.Ticket(&c.Request)}, 0)
 	if turn == nil {
 		return false
 	}

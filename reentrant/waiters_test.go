@@ -228,7 +228,7 @@ func TestNoWaiterTriesTwiceWithinItsPause(t *testing.T) {
 		lease := holding(t, other, "x")
 		next := waits(t, l, "x")
 		time.Sleep(2 * pauseAfterRefusal)
-		before := l.core.Ticket(engine.Request{}).Counter
+		before := l.core.Ticket(&engine.Request{}).Counter
 		began := time.Now()
 		for range 100 { // a storm of releases
 			mini.Publish("fairlock:plain:freed:{x}", "somebody")
@@ -238,7 +238,7 @@ func TestNoWaiterTriesTwiceWithinItsPause(t *testing.T) {
 			mini.Publish("fairlock:plain:freed:{x}", "somebody")
 			time.Sleep(pauseAfterRefusal / 5)
 		}
-		if tries := l.core.Ticket(engine.Request{}).Counter - before - 1; tries < 2 || tries > 13 {
+		if tries := l.core.Ticket(&engine.Request{}).Counter - before - 1; tries < 2 || tries > 13 {
 			t.Errorf("%d tries in %v", tries, time.Since(began))
 		}
 		released(t, lease)
@@ -270,9 +270,9 @@ func TestACallThatNamesAnOwnerWhomNobodyNamedWaitsLikeAnyOther(t *testing.T) {
 		lease := holding(t, other, "x")
 		next := waits(t, l, "x", WithOwner(lease.Owner())) // it cannot join: the holder has no name
 		time.Sleep(time.Second)
-		before := l.core.Ticket(engine.Request{}).Counter
+		before := l.core.Ticket(&engine.Request{}).Counter
 		time.Sleep(10 * time.Second)
-		if tries := l.core.Ticket(engine.Request{}).Counter - before - 1; tries > 10 {
+		if tries := l.core.Ticket(&engine.Request{}).Counter - before - 1; tries > 10 {
 			t.Errorf("%d tries in 10 s", tries)
 		}
 		released(t, lease)

@@ -41,17 +41,21 @@ func (c *Core) gaveUp(ctx context.Context, began time.Time, op, name string, err
 	return &Error{op, name, err}
 }
 
+// lock keeps the Call, and what it calls fills it in: a goroutine that waits keeps its stack, which
+// is twice as large with a copy in each frame.
 func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool, options []LockOption) (*Lease, error) {
-	request, keys, lease, err := c.begin(ctx, name, try, options)
-	if lease != nil || err != nil {
+	var call Call
+	call.Name, call.Began = name, began
+	if lease, err := c.begin(ctx, &call, try, options); lease != nil || err != nil {
 		return lease, err
 	}
-	return c.pursue(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began}, began, request.Wait)
+	call.Within = c.within(ctx)
+	return c.pursue(ctx, &call, began, call.Request.Wait)
 }
 
 // pursue gets a new hold from the Locker and gives the first Lease on it. The user's call began at
 // that time and waits for so long.
-func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time.Duration) (*Lease, error) {
+func (c *Core) pursue(ctx context.Context, call *Call, began time.Time, wait time.Duration) (*Lease, error) {
 	until := began.Add(wait)
 	for {
 		lease, err := c.acquire(ctx, call, began, wait)
@@ -69,8 +73,8 @@ func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time
 	}
 }
 
-func (c *Core) acquire(ctx context.Context, call Call, began time.Time, wait time.Duration) (*Lease, error) {
-	turn, err := c.strategy.Acquire(ctx, call)
+func (c *Core) acquire(ctx context.Context, call *Call, began time.Time, wait time.Duration) (*Lease, error) {
+	turn, err := c.strategy.Acquire(ctx, *call)
 	if err != nil {
 		return nil, err
 	}
@@ -79,43 +83,52 @@ func (c *Core) acquire(ctx context.Context, call Call, began time.Time, wait tim
 
 // begin checks what is asked for, re-enters, and makes contact. If it returns a Lease, the call is
 // over.
-func (c *Core) begin(ctx context.Context, name string, try bool, options []LockOption) (Request, lua.Keys, *Lease, error) {
-	request, keys, err := c.read(ctx, name, options)
-	if err != nil {
-		return request, keys, nil, err
+func (c *Core) begin(ctx context.Context, call *Call, try bool, options []LockOption) (*Lease, error) {
+	if err := c.read(ctx, call, options); err != nil {
+		return nil, err
 	}
-	contact := request.Wait // it bounds the contact of a try, too
+	contact := call.Request.Wait // it bounds the contact of a try, too
 	if try {
-		request.Wait = 0
+		call.Request.Wait = 0
 	}
-	if lease, err := c.Reenter(ctx, keys.Record(), request); lease != nil || err != nil {
-		return request, keys, lease, err
+	if lease, err := c.Reenter(ctx, call.Keys.Record(), call.Request); lease != nil || err != nil {
+		return lease, err
 	}
-	return request, keys, nil, c.contactFor(ctx, keys, contact)
+	return nil, c.contactFor(ctx, call.Keys, contact)
 }
 
-// read checks what a call asks for, before anything is sent.
-func (c *Core) read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
-	request, err := c.Settings.Request(options)
+// read checks what a call for call.Name asks for, before anything is sent, and completes the Call
+// with it.
+func (c *Core) read(ctx context.Context, call *Call, options []LockOption) (err error) {
+	if err = c.Settings.Request(&call.Request, options); err == nil {
+		err = c.checkRequest(ctx, &call.Request)
+	}
 	if err == nil {
-		err = errors.Join(checkContext(ctx), c.protocol.Check(request))
+		call.Keys, err = c.keys(call.Name)
 	}
-	if err != nil {
-		return request, lua.Keys{}, err
-	}
-	keys, err := c.keys(name)
-	if bound := c.Server.Bound(); err == nil && bound > 0 && request.Replicas.Within >= bound {
-		err = Invalid("%s: a timeout of %v is not shorter than the client's read timeout of %v", request.replication(), request.Replicas.Within, bound)
+	if err == nil {
+		err = c.checkReplicas(&call.Request)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = EndOf(ctx)
 	}
-	return request, keys, err
+	return err
+}
+
+func (c *Core) checkRequest(ctx context.Context, r *Request) error {
+	return errors.Join(checkContext(ctx), c.protocol.Check(*r))
 }
 
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return Invalid("the context is nil")
+	}
+	return nil
+}
+
+func (c *Core) checkReplicas(r *Request) error {
+	if bound := c.Server.Bound(); bound > 0 && r.Replicas.Within >= bound {
+		return Invalid("%s: a timeout of %v is not shorter than the client's read timeout of %v", r.replication(), r.Replicas.Within, bound)
 	}
 	return nil
 }
@@ -132,9 +145,10 @@ func (c *Core) keys(name string) (lua.Keys, error) {
 }
 
 // TellPosition tells the caller and the observer where a call stands in line.
-func (c *Core) TellPosition(ctx context.Context, name, owner string, r Request, position int, first bool) {
+func (c *Core) TellPosition(ctx context.Context, call *Call, position int, first bool) {
+	r := &call.Request
 	if first && c.Settings.Observer != nil {
-		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: name, Owner: owner, Position: position})
+		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: call.Name, Owner: r.Owner, Position: position})
 	}
 	if r.OnQueued != nil {
 		r.OnQueued(position)
@@ -159,7 +173,7 @@ func (c *Core) Prompt(ctx context.Context, call *Call) (*lua.Server, bool) {
 }
 
 // Ticket returns the client's next ticket.
-func (c *Core) Ticket(r Request) lua.Ticket {
+func (c *Core) Ticket(r *Request) lua.Ticket {
 	return lua.NewTicket(c.ID, c.counter.Add(1), r.Lease, r.Owner, r.Note)
 }
 

@@ -160,12 +160,12 @@ func (g *gathering) read(ctx context.Context, names []string, options []LockOpti
 		return "", errors.Join(Invalid("there are no names"), g.core.Settings.Err)
 	}
 	for _, name := range names {
-		request, keys, err := g.core.read(ctx, name, options)
-		if err != nil {
+		call := Call{Name: name}
+		if err := g.core.read(ctx, &call, options); err != nil {
 			return name, err
 		}
-		g.request = request
-		g.all = append(g.all, wanted{name, keys})
+		g.request = call.Request
+		g.all = append(g.all, wanted{name, call.Keys})
 	}
 	slices.SortStableFunc(g.all, func(a, b wanted) int { return cmp.Compare(a.keys.Record(), b.keys.Record()) })
 	g.all = slices.CompactFunc(g.all, func(a, b wanted) bool { return a.keys == b.keys })
@@ -190,7 +190,8 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
 	next := g.next()
-	lease, err := g.core.pursue(watched, g.call(next, request), g.began, g.request.Wait)
+	call := g.call(next, request)
+	lease, err := g.core.pursue(watched, &call, g.began, g.request.Wait)
 	if err == nil {
 		g.has(lease)
 		return "", nil

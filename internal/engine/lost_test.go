@@ -47,7 +47,7 @@ func TestLocksLeaveTheServerOnlyWhenTheContextsOfAllThatWereLostHaveEnded(t *tes
 		if err != nil {
 			t.Fatal(err)
 		}
-		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: lease}), Token: 1, Requests: new(Requests)}
+		granted := Granted{Keys: keys, Ticket: c.Ticket(&Request{Lease: lease}), Token: 1, Requests: new(Requests)}
 		granted.Requests.Sent() // and not answered: it may prolong what is lost
 		turn := c.Keep(granted, Run{}, rules.Term{Span: lease, Ends: now.Add(lease)}, For{Name: fmt.Sprint(i)}, now)
 		held, err := c.Adopt(t.Context(), turn, now, 0)
@@ -79,7 +79,7 @@ func (s *late) Acquire(_ context.Context, call Call) (*Turn, error) {
 	} else {
 		time.Sleep(time.Second)
 	}
-	granted := Granted{Keys: call.Keys, Ticket: s.core.Ticket(call.Request), Token: 1, Requests: new(Requests)}
+	granted := Granted{Keys: call.Keys, Ticket: s.core.Ticket(&call.Request), Token: 1, Requests: new(Requests)}
 	return s.core.Keep(granted, Run{}, rules.Term{Span: lease, Ends: asked.Add(lease)}, For{Name: call.Name}, asked), nil
 }
 
@@ -103,7 +103,7 @@ func TestTheWaitOfACallThatHadToJoinTheLineAgainIsToldFromItsBeginning(t *testin
 			t.Fatal(err)
 		}
 		call := Call{Name: "x", Keys: keys, Request: Request{Lease: 10 * time.Second, Wait: time.Minute}, Began: time.Now()}
-		lease, err := s.core.pursue(t.Context(), call, call.Began, call.Request.Wait)
+		lease, err := s.core.pursue(t.Context(), &call, call.Began, call.Request.Wait)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestAfterASuspensionWhatIsStillTrustedIsRenewedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: lease}), Token: 1, Requests: new(Requests)}
+	granted := Granted{Keys: keys, Ticket: c.Ticket(&Request{Lease: lease}), Token: 1, Requests: new(Requests)}
 	turn := c.Keep(granted, Run{}, rules.Term{Span: lease, Ends: now.Add(lease)}, For{Name: "x"}, now)
 	held, err := c.Adopt(t.Context(), turn, now, 0)
 	if err != nil {

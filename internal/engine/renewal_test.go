@@ -84,7 +84,7 @@ func TestALockThatIsAskedForAgainKeepsNoOtherFromTheAnswerToItsRenewal(t *testin
 		if err != nil {
 			t.Fatal(err)
 		}
-		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
+		granted := Granted{Keys: keys, Ticket: c.Ticket(&Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
 		term := rules.Term{Span: 30 * time.Second, Ends: time.Now().Add(30 * time.Second)}
 		turn := c.Keep(granted, Run{}, term, For{Name: fmt.Sprint(i)}, time.Now())
 		lease, err := c.Adopt(t.Context(), turn, time.Now(), 0)

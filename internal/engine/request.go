@@ -33,10 +33,12 @@ type lockOption func(*Request)
 
 func (o lockOption) apply(r *Request) { o(r) }
 
-// Request applies options over the Locker's settings.
-func (s Settings) Request(options []LockOption) (Request, error) {
+// Request applies options over the Locker's settings, and writes the result to a Request that is
+// zero.
+func (s *Settings) Request(to *Request, options []LockOption) error {
 	if len(options) == 0 {
-		return Request{Lease: s.Lease, Wait: -1}, s.Err
+		to.Lease, to.Wait = s.Lease, -1
+		return s.Err
 	}
 	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
 	for _, o := range options {
@@ -46,7 +48,8 @@ func (s Settings) Request(options []LockOption) (Request, error) {
 		}
 		o.apply(&r)
 	}
-	return r, r.Err
+	*to = r
+	return r.Err
 }
 
 // LeaseFor gives the call a fixed lease, which is not renewed.

@@ -25,7 +25,7 @@ func held(t *testing.T, lasts time.Duration, n int) (c *Core, leases []*Lease) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
+	granted := Granted{Keys: keys, Ticket: c.Ticket(&Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
 	term := rules.Term{Span: lasts, Ends: now.Add(lasts)}
 	turn := c.Keep(granted, Run{}, term, For{Name: "x"}, now)
 	for range n {

@@ -20,7 +20,7 @@ var copied = map[string]string{
 	"admin.go takes":          "6fec0cab",
 	"admin.go waiterOf":       "a94b4342",
 	"call.go answered":        "eabd9ec5",
-	"call.go begin":           "351a249c",
+	"call.go begin":           "7e72ac16",
 	"call.go enter":           "ab6d7c7f",
 	"call.go judge":           "cddd88c2",
 	"call.go keep":            "0ae92619",
