@@ -27,62 +27,60 @@ type Request struct {
 func (r *Request) Shares() bool { return r.Owner == "" && !r.Fixed && !r.Replicas.Asked() }
 
 // LockOption configures one call. Only this package makes any.
-type LockOption interface{ apply(*Request) }
+type LockOption interface{ apply(Request) Request }
 
-type lockOption func(*Request)
+type lockOption func(Request) Request
 
-func (o lockOption) apply(r *Request) { o(r) }
+func (o lockOption) apply(r Request) Request { return o(r) }
 
 // Request applies options over the Locker's settings, and writes the result to a Request that is
 // zero.
 func (s *Settings) Request(to *Request, options []LockOption) error {
-	if len(options) == 0 {
-		to.Lease, to.Wait = s.Lease, -1
-		return s.Err
-	}
-	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
+	to.Lease, to.Wait, to.Err = s.Lease, -1, s.Err
 	for _, o := range options {
 		if o == nil {
-			r.Err = errors.Join(r.Err, Invalid("a LockOption is nil"))
+			to.Err = errors.Join(to.Err, Invalid("a LockOption is nil"))
 			continue
 		}
-		o.apply(&r)
+		*to = o.apply(*to)
 	}
-	*to = r
-	return r.Err
+	return to.Err
 }
 
 // LeaseFor gives the call a fixed lease, which is not renewed.
 func LeaseFor(d time.Duration) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.Lease, r.Fixed = d, true
 		r.Err = errors.Join(r.Err, checkLease("LeaseFor", d))
+		return r
 	})
 }
 
 // WaitAtMost bounds the waiting, apart from the context. 0 tries once.
 func WaitAtMost(d time.Duration) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.Wait = d
 		if d < 0 {
 			r.Err = errors.Join(r.Err, Invalid("WaitAtMost: %v is negative", d))
 		}
+		return r
 	})
 }
 
 // MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already.
 func MaxWaiters(n int) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.MaxWaiters = n
 		if n <= 0 {
 			r.Err = errors.Join(r.Err, Invalid("MaxWaiters: %d is not positive", n))
 		}
+		return r
 	})
 }
 
 // WithOwner names the owner. All calls that name the same owner share the lock.
 func WithOwner(owner string) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.Owner = owner
 		switch {
 		case strings.TrimSpace(owner) == "":
@@ -90,36 +88,40 @@ func WithOwner(owner string) LockOption {
 		case len(owner) > lua.MaxOwner:
 			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than %d", len(owner), lua.MaxOwner))
 		}
+		return r
 	})
 }
 
 // OnQueued makes a call that has to wait call f, in the caller's own goroutine.
 func OnQueued(f func(position int)) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		if r.OnQueued = f; f == nil {
 			r.Err = errors.Join(r.Err, Invalid("OnQueued: the function is nil"))
 		}
+		return r
 	})
 }
 
 // WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock.
 func WithReplicas(n int, timeout time.Duration) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.replicate(lua.Replicas{N: n, Within: timeout})
 		if n <= 0 {
 			r.Err = errors.Join(r.Err, Invalid("WithReplicas: %d is not positive", n))
 		}
+		return r
 	})
 }
 
 // WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
 // they have the lock on disk.
 func WithFsync(n int, timeout time.Duration) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.replicate(lua.Replicas{N: n, Disk: true, Within: timeout})
 		if n < 0 {
 			r.Err = errors.Join(r.Err, Invalid("WithFsync: %d is negative", n))
 		}
+		return r
 	})
 }
 
@@ -148,11 +150,12 @@ func (r *Request) replication() string {
 
 // Note is a short text that inspection shows beside the call.
 func Note(text string) LockOption {
-	return lockOption(func(r *Request) {
+	return lockOption(func(r Request) Request {
 		r.Note = text
 		if len(text) > lua.MaxNote {
 			r.Err = errors.Join(r.Err, Invalid("Note: %d bytes are more than %d", len(text), lua.MaxNote))
 		}
+		return r
 	})
 }
 

@@ -10,8 +10,7 @@ import (
 func TestATimeoutForReplicasThatHasNoEndIsInvalid(t *testing.T) {
 	for _, within := range []time.Duration{0, MaxLease + 1, math.MaxInt64} {
 		for _, option := range []LockOption{WithReplicas(1, within), WithFsync(0, within)} {
-			var r Request
-			option.apply(&r)
+			r := option.apply(Request{})
 			if !errors.Is(r.Err, ErrInvalid) {
 				t.Errorf("%v: %v", within, r.Err)
 			}
