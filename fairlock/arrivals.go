@@ -2,9 +2,11 @@ package fairlock
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/batch"
+	"github.com/fairlock/locks/lua"
 )
 
 // mostTogether is how many calls share a first request. It is bounded because the server does
@@ -91,6 +93,37 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 func (a *attempt) turnedAwayAlike() bool {
 	bound := a.Request.MaxWaiters
 	return 0 < bound && bound <= mostInLine && a.ticket.Owner == ""
+}
+
+// unasked ends the calls whose fate an exchange tells, though they were not in it: it was sent after
+// they began. Either it failed, or the line was full for a call whose bound is no smaller. unasked
+// returns the other calls.
+func (l *Locker) unasked(x exchange, all []*attempt) []*attempt {
+	if len(all) == 0 || len(x.of) == 0 {
+		return all
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x.err != nil {
+		now := time.Now()
+		if ln := l.failed(all, x.err, now); ln != nil {
+			ln.enterAt(now.Add(ln.Backoff)) // the failure was noted for those who asked
+		}
+		return nil
+	}
+	bound := 0
+	for i, t := range x.answer.Tickets {
+		if t.Status == lua.Full {
+			bound = max(bound, x.of[i].Request.MaxWaiters)
+		}
+	}
+	return slices.DeleteFunc(all, func(a *attempt) bool {
+		alike := a.turnedAwayAlike() && a.Request.MaxWaiters <= bound
+		if alike {
+			l.carryOut(a, a.TurnedAway(), ErrQueueFull)
+		}
+		return alike
+	})
 }
 
 // apart reports whether no requests go out together. In simulated time, the goroutine that happens

@@ -11,9 +11,14 @@ import (
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 func TestARequestOfALineThatFailsIsOneFailureAndIsToldToAllOfIt(t *testing.T) {
+	bubbles.Test(t, oneFailure) // or the line would ask again meanwhile
+}
+
+func oneFailure(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody is asked
 	defer rdb.Close()
 	l := New(rdb)
@@ -30,10 +35,10 @@ func TestARequestOfALineThatFailsIsOneFailureAndIsToldToAllOfIt(t *testing.T) {
 		all = append(all, a)
 	}
 	l.mu.Lock()
-	for _, a := range all {
+	for _, a := range all[:9] {
 		l.enqueue(a)
 	}
-	some := exchange{of: all[:9], err: io.EOF}
+	some := exchange{of: all[:8], err: io.EOF}
 	again := l.unentered(some)
 	ln := l.lines[keys.Record()]
 	once := rules.NewLine(time.Now(), time.Second)
@@ -41,8 +46,18 @@ func TestARequestOfALineThatFailsIsOneFailureAndIsToldToAllOfIt(t *testing.T) {
 	if !again || ln.Backoff != once.Backoff {
 		t.Errorf("after one failure the line waits for %v", ln.Backoff)
 	}
-	if why := l.lastFailure(all[9]); why == nil {
-		t.Error("who was not in the request is not told of its failure")
+	l.mu.Unlock()
+	if left := l.unasked(some, all[9:]); len(left) > 0 {
+		t.Error("who came with those of the request has to ask alone")
+	}
+	l.mu.Lock()
+	if due := time.Now().Add(once.Backoff); ln.Backoff != once.Backoff || ln.Due.After(due) {
+		t.Errorf("with who came with those of the request, the line waits for %v, and asks in %v", ln.Backoff, time.Until(ln.Due))
+	}
+	for _, a := range all[8:] {
+		if l.lastFailure(a) == nil {
+			t.Error("who was not in the request is not told of its failure")
+		}
 	}
 	ln.alarm.Stop()
 	for _, a := range all {

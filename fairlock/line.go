@@ -146,34 +146,6 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 	return x, false
 }
 
-// unasked ends the calls whose fate an exchange tells, though they were not in it: it was sent after
-// they began. Either it failed, or the line was full for a call whose bound is no smaller. unasked
-// returns the other calls.
-func (l *Locker) unasked(x exchange, all []*attempt) []*attempt {
-	if len(all) == 0 || len(x.of) == 0 {
-		return all
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if x.err != nil {
-		l.unentered(exchange{of: all, err: x.err})
-		return nil
-	}
-	bound := 0
-	for i, t := range x.answer.Tickets {
-		if t.Status == lua.Full {
-			bound = max(bound, x.of[i].Request.MaxWaiters)
-		}
-	}
-	return slices.DeleteFunc(all, func(a *attempt) bool {
-		alike := a.turnedAwayAlike() && a.Request.MaxWaiters <= bound
-		if alike {
-			l.carryOut(a, a.TurnedAway(), ErrQueueFull)
-		}
-		return alike
-	})
-}
-
 // exchange is an enter and what came of it.
 type exchange struct {
 	of     []*attempt
@@ -234,15 +206,7 @@ func (x *exchange) done() {
 // call that may be in line waits on: unentered reports whether there is one. l.mu must be held.
 func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
-	var ln *line
-	for _, a := range x.of {
-		step := a.Unanswered(x.err, now, a.requests.Open())
-		if step.Do == rules.Ask {
-			ln = l.enqueue(a)
-			continue
-		}
-		l.carryOut(a, step, x.err)
-	}
+	ln := l.failed(x.of, x.err, now)
 	if ln == nil {
 		return false
 	}
@@ -252,6 +216,20 @@ func (l *Locker) unentered(x exchange) (again bool) {
 		ln.failing.Note(l.core, x.of[0].Name, redact.Error(x.err))
 	}
 	return true
+}
+
+// failed has the attempts of a request that failed wait in line for the next one, or ends them. It
+// returns the line, or nil if none waits. l.mu must be held.
+func (l *Locker) failed(all []*attempt, err error, now time.Time) (ln *line) {
+	for _, a := range all {
+		step := a.Unanswered(err, now, a.requests.Open())
+		if step.Do == rules.Ask {
+			ln = l.enqueue(a)
+			continue
+		}
+		l.carryOut(a, step, err)
+	}
+	return ln
 }
 
 // lastFailure is why the last request of a try, or of the line in which a waits, failed, if it did.
