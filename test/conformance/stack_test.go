@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
-	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/race"
 	"github.com/fairlock/locks/test/world"
 )
@@ -33,41 +31,32 @@ func TestAWaitingCallNeedsAStackOfFourKilobytes(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector makes frames larger")
 	}
-	for name, kind := range map[string]func(redis.UniversalClient, fairlock.Observer) conformance.Locker{
-		"fair": func(c redis.UniversalClient, o fairlock.Observer) conformance.Locker {
-			return fairlock.New(c, fairlock.WithObserver(o))
-		},
-		"plain": func(c redis.UniversalClient, o fairlock.Observer) conformance.Locker {
-			return reentrant.New(c, reentrant.WithObserver(o))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-			defer client.Close()
-			wait := new(queued)
-			l := kind(client, wait)
-			defer l.Close()
-			holder, err := l.Lock(t.Context(), "x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			const calls = 2000
-			ctx, cancel := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			before := stacks()
-			for range calls {
-				all.Go(func() { _, _ = l.Lock(ctx, "x", fairlock.WaitAtMost(time.Hour)) })
-			}
-			world.Until(t, "they wait", func() bool { return wait.Load() == calls })
-			each := (stacks() - before) / calls
-			cancel()
-			all.Wait()
-			_ = holder.Unlock(t.Context()) // the rest is of no interest here
-			if each > 5<<10 {
-				t.Errorf("a waiting call has a stack of %d bytes", each)
-			}
-		})
-	}
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		defer client.Close()
+		wait := new(queued)
+		l := kind(client, fairlock.WithObserver(wait))
+		defer l.Close()
+		holder, err := l.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const calls = 2000
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		before := stacks()
+		for range calls {
+			all.Go(func() { _, _ = l.Lock(ctx, "x", fairlock.WaitAtMost(time.Hour)) })
+		}
+		world.Until(t, "they wait", func() bool { return wait.Load() == calls })
+		each := (stacks() - before) / calls
+		cancel()
+		all.Wait()
+		_ = holder.Unlock(t.Context()) // the rest is of no interest here
+		if each > 5<<10 {
+			t.Errorf("a waiting call has a stack of %d bytes", each)
+		}
+	})
 }
 
 // stacks is how many bytes all stacks take.
