@@ -100,7 +100,8 @@ func (c *Core) begin(ctx context.Context, call *Call, try bool, options []LockOp
 // read checks what a call for call.Name asks for, before anything is sent, and completes the Call
 // with it.
 func (c *Core) read(ctx context.Context, call *Call, options []LockOption) (err error) {
-	if err = c.Settings.Request(&call.Request, options); err == nil {
+	call.Request = c.Settings.Request(options)
+	if err = call.Request.Err; err == nil {
 		err = c.checkRequest(ctx, &call.Request)
 	}
 	if err == nil {

@@ -33,18 +33,17 @@ type lockOption func(Request) Request
 
 func (o lockOption) apply(r Request) Request { return o(r) }
 
-// Request applies options over the Locker's settings, and writes the result to a Request that is
-// zero.
-func (s *Settings) Request(to *Request, options []LockOption) error {
-	to.Lease, to.Wait, to.Err = s.Lease, -1, s.Err
+// Request applies options over the Locker's settings. What is wrong with them is in its Err.
+func (s *Settings) Request(options []LockOption) Request {
+	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
 	for _, o := range options {
 		if o == nil {
-			to.Err = errors.Join(to.Err, Invalid("a LockOption is nil"))
+			r.Err = errors.Join(r.Err, Invalid("a LockOption is nil"))
 			continue
 		}
-		*to = o.apply(*to)
+		r = o.apply(r)
 	}
-	return to.Err
+	return r
 }
 
 // LeaseFor gives the call a fixed lease, which is not renewed.
